@@ -7,7 +7,7 @@ TOOLS := target/tools/bin
 # The oldest Rust that builds this, as Cargo.toml declares it.
 MSRV := $(shell sed -n 's/^rust-version = "\(.*\)"/\1/p' Cargo.toml)
 
-.PHONY: help build page page-packages install uninstall deb deb-test fleet-test release test demo bench papers lab sim fuzz fuzz-corpus lint style docs sbom vm-setup vm-setup-backports rivals clean rust
+.PHONY: help build page page-packages install uninstall deb deb-test fleet-test guests-test release test demo bench papers lab sim fuzz fuzz-corpus lint style docs sbom vm-setup vm-setup-backports rivals clean rust
 
 help:
 	@echo "make build      release programs in target/release"
@@ -15,7 +15,7 @@ help:
 	@echo "make install    below PREFIX=$(PREFIX), staged in DESTDIR; or uninstall"
 	@echo "make deb        a Debian package; deb-test tries it in a clean Debian, 5 minutes"
 	@echo "make release    archive, package, checksums in target/release-VERSION"
-	@echo "make test       all tests: about 15 minutes with the build; fleet-test: with etcd, DNS"
+	@echo "make test       all tests: about 15 minutes with the build; fleet-test: with etcd, DNS; guests-test: in guests"
 	@echo "make demo       one TCP connection over two links, one of which dies: a minute"
 	@echo "make bench      throughput, CPU, round trips beside bare links: 10 minutes"
 	@echo "make papers     the papers' measurements, published beside ours: 45 minutes;"
@@ -230,6 +230,7 @@ test: rust
 	@lab/packages.sh $(TEST_TOOLS) || echo "going on without: the tests that need them are reported as ignored"
 	@lab/prometheus.sh target/tools/prometheus || echo "going on without Prometheus: the tests that need it are reported as ignored"
 	@lab/kubernetes.sh target/tools/kubernetes || echo "going on without kubernetes-validate: the test that needs it is reported as ignored"
+	@$(MAKE) --no-print-directory vm-setup-backports || echo "going on without a guest: the tests that need its kernel are reported as ignored"
 	@$(MAKE) --no-print-directory style
 	@! command -v npm >/dev/null || $(MAKE) --no-print-directory page-packages || echo "going on without the packages of the page"
 	@mkdir -p target
@@ -242,6 +243,12 @@ fleet-test: rust
 	@lab/packages.sh etcd=etcd-server etcdctl=etcd-client dnsmasq=dnsmasq-base
 	$(CARGO) build --locked -p tabane -p tabane-follow
 	$(CARGO) test --locked -p tabane-lab --test traffic fleet
+
+# The kernel path, also where it takes minutes in guests: through their NICs, and over MACsec.
+guests-test: rust vm-setup-backports
+	@lab/packages.sh iperf3=iperf3 ethtool=ethtool
+	$(CARGO) build --locked -p tabane -p tabane-probe
+	TABANE_GUESTS=1 $(CARGO) test --locked -p tabane-lab --test traffic kernel_path
 
 style: rust
 	$(CARGO) fmt --all -- --check

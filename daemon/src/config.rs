@@ -177,6 +177,8 @@ pub struct LinkConfig {
     pub weight: Option<u32>,
     /// Whether it is drained: data takes another link while one is up.
     pub drained: bool,
+    /// Whether the network below encrypts and authenticates what it carries.
+    pub protected: bool,
     /// For a link of Ethernet frames: what moves them. Such a link has neither a local address nor named peers.
     pub ether: Option<EtherConfig>,
     /// For a link through memory: its window. Such a link has neither a local address nor named peers.
@@ -251,6 +253,16 @@ impl LinkConfig {
 }
 
 impl Config {
+    /// A link over which no frame may leave as it is.
+    pub fn unprotected(&self) -> Option<&LinkConfig> {
+        self.links.iter().find(|link| self.needs_cells(link))
+    }
+
+    /// Whether frames may not leave over a link as they are: they are to be sealed, and nothing below protects them.
+    pub fn needs_cells(&self, link: &LinkConfig) -> bool {
+        self.security == Security::Sealed && !link.protected
+    }
+
     /// Reads the file, if one is given, lays `flags` over it, checks everything and reads the key.
     ///
     /// # Errors

@@ -20,10 +20,10 @@ use std::net::{Ipv6Addr, UdpSocket};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tabane_io::netlink;
-use tabane_kernel::{Counts, Link, OVERHEAD, Plan, Reorder, ReorderCounts};
+use tabane_kernel::{AgainCounts, Counts, Link, OVERHEAD, Plan, Reorder, ReorderCounts};
 use tabane_proto::{Bundle, Instant, KernelEnd};
 
-use crate::config::{self, Config, LinkConfig, Mtu, Reordering, Security};
+use crate::config::{self, Config, LinkConfig, Mtu, Reordering, Security, link_name};
 use crate::error::BadInput;
 use crate::events::EventLog;
 use crate::medium::{IPV6_LEAST, Medium, headers};
@@ -32,6 +32,10 @@ use peers::{NODES, Peers};
 
 /// Ports above the workers' that are tried.
 const PORTS: u16 = 64;
+
+/// Name and meaning of what is counted beside the core.
+pub(crate) const DESCRIBED: [&[(&str, &str)]; 3] =
+    [Counts::DESCRIBED, AgainCounts::DESCRIBED, ReorderCounts::DESCRIBED];
 
 /// What carries the frames of a bundle.
 pub(crate) struct KernelPath {
@@ -77,6 +81,9 @@ impl KernelPath {
             Ok(running) => {
                 let links = running.ends.iter().flatten().count();
                 tracing::info!(links, in_order = running.lock().pair().is_some(), "the kernel path is there");
+                if config.security == Security::Sealed {
+                    tracing::info!("its frames are not sealed: links are said to be protected below");
+                }
             }
             Err(why) if asked == config::DataPath::Kernel => {
                 return Err(BadInput::new(format!("data_path kernel: {why}; allowed here: auto, user")));
@@ -187,12 +194,13 @@ impl KernelPath {
         }
     }
 
-    /// What the programs did not carry, and what the qdisc did: name and count.
+    /// What the programs did not carry, what was sent again, and what the qdisc did: name and count.
     pub(crate) fn counted(&self) -> impl Iterator<Item = (&'static str, u64)> {
-        let none = (Counts::default(), ReorderCounts::default());
-        let (counts, ordered) = self.programs.as_ref().map_or(none, |running| running.lock().counts());
-        let names = Counts::DESCRIBED.iter().chain(ReorderCounts::DESCRIBED).map(|(name, _)| *name);
-        names.zip(counts.iter().chain(ordered.iter()).map(|(_, count)| count).collect::<Vec<_>>())
+        let running = self.programs.as_ref();
+        let (counts, again, ordered) = running.map(|running| running.lock().counts()).unwrap_or_default();
+        let names = DESCRIBED.into_iter().flatten().map(|(name, _)| *name);
+        let counts = counts.iter().chain(again.iter()).chain(ordered.iter());
+        names.zip(counts.map(|(_, count)| count).collect::<Vec<_>>())
     }
 }
 
@@ -204,8 +212,11 @@ impl Running {
         beside: Option<&str>,
         events: &Arc<EventLog>,
     ) -> Result<Self, String> {
-        if config.security == Security::Sealed {
-            return Err("cells are to be sealed, and frames of the kernel path are not".to_owned());
+        if let Some(link) = config.unprotected() {
+            let nic = link_name(link);
+            return Err(format!(
+                "cells are to be sealed, and nothing is said to protect {nic} (protected = true)"
+            ));
         }
         let port = reserve(config).map_err(|error| format!("no port of UDP is free: {error}"))?;
         let number = port.local_addr().map_err(|error| error.to_string())?.port();
@@ -310,6 +321,7 @@ fn link_local([a, b, c, d, e, f]: [u8; 6]) -> Ipv6Addr {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::config::{Ports, parse_link};
 
     #[test]
     fn a_nic_has_the_address_of_its_mac() {
@@ -319,14 +331,16 @@ mod tests {
     #[test]
     fn what_cannot_have_programs_says_why() {
         let open = |data_path, security| {
-            let config = Config { name: "no-such".to_owned(), data_path, security, ..Config::default() };
+            let links = vec![parse_link("eth1", Ports::default()).expect("a link")];
+            let config =
+                Config { name: "no-such".to_owned(), data_path, security, links, ..Config::default() };
             let events = Arc::new(EventLog::new().expect("an eventfd"));
             KernelPath::open(&config, &[], Mtu::Stated(1_500), None, &events)
         };
         let user = open(config::DataPath::User, Security::None).expect("no programs are asked for");
         assert_eq!((user.refusal(), user.is_running()), (None, false));
         let sealed = open(config::DataPath::Auto, Security::Sealed).expect("cells do");
-        assert!(sealed.refusal().is_some_and(|why| why.starts_with("cells are to be sealed")));
+        assert!(sealed.refusal().is_some_and(|why| why.contains("nothing is said to protect eth1")));
         let nowhere = open(config::DataPath::Kernel, Security::None).err().expect("no such device");
         assert!(nowhere.to_string().ends_with("; allowed here: auto, user"), "{nowhere}");
     }

@@ -19,7 +19,7 @@ use tabane_proto::wire::cell::LINKS;
 use tabane_proto::{LinkSettings, NicReport};
 use tabane_seal::sha256;
 
-use crate::config::{Config, EtherConfig, LinkConfig, WindowConfig};
+use crate::config::{Config, DataPath, EtherConfig, LinkConfig, WindowConfig, link_name};
 use crate::events::{Entry, EventLog};
 use crate::medium::{Medium, mtu_least};
 use crate::privileges::may_open_frames;
@@ -118,6 +118,11 @@ impl Links {
             let why =
                 "AF_XDP takes rights that the daemon has given up; allowed: engine=auto or engine=packet";
             return Err(Refusal::Input(format!("link ether:{}: {why}", link.nic)));
+        }
+        if self.config.data_path == DataPath::Kernel && self.config.needs_cells(&link) {
+            let why = "with data_path kernel, each link of a sealed bundle has to be protected below; allowed: \
+                 `protected`, where it is";
+            return Err(Refusal::Input(format!("link {}: {why}", link_name(&link))));
         }
         self.check_names(&link)?;
         let medium = Medium::usable(&link).map_err(Refusal::Input)?;

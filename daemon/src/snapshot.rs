@@ -9,6 +9,7 @@ use tabane_io::{AnyLink, Bounce};
 use tabane_proto::{Bundle, Counters};
 
 use crate::device::Device;
+use crate::kernel_path;
 use crate::key::public;
 use crate::status::{CompletionStatus, LinkStatus, PathState, PathStatus, PeerStatus, SealStatus};
 
@@ -94,8 +95,7 @@ const COPIED: (&str, &str) =
 pub(crate) fn described() -> impl Iterator<Item = (&'static str, &'static str)> {
     let of_workers = Counters::described().chain(receive::Counters::described()).chain([COPIED]);
     let of_device = Device::COUNTERS.map(|(name, meaning, _)| (name, meaning));
-    let of_kernel = [tabane_kernel::Counts::DESCRIBED, tabane_kernel::ReorderCounts::DESCRIBED];
-    of_workers.chain(of_device).chain(of_kernel.into_iter().flatten().copied())
+    of_workers.chain(of_device).chain(kernel_path::DESCRIBED.into_iter().flatten().copied())
 }
 
 /// The counters of all workers and of the device together.

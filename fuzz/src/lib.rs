@@ -30,10 +30,11 @@ pub fn cell(bytes: &[u8]) {
     }
     let payload = bytes.get(HEADER..).unwrap_or(bytes);
     let _ = record::parse(payload);
-    if let Ok(hello) = Hello::parse(payload) {
+    for parse in [Hello::parse, Hello::parse_opened] {
+        let Ok(hello) = parse(payload) else { continue };
         let mut again = [0; HELLO_MAX];
         let length = hello.emit(&mut again);
-        assert_eq!(Hello::parse(&again[..length]), Ok(hello));
+        assert_eq!(parse(&again[..length]), Ok(hello));
     }
     if let Ok(heartbeat) = Heartbeat::parse(payload) {
         let mut again = vec![0; HEARTBEAT_MAX + usize::from(heartbeat.padding)];

@@ -23,7 +23,9 @@ impl MappedArray {
     /// # Errors
     /// The kernel's: `EINVAL` when the array cannot be mapped or is shorter.
     pub fn new(map: impl AsFd, words: usize) -> io::Result<Self> {
-        let memory = MmapOptions::new().len(words * WORD).map_raw_read_only(map.as_fd().as_raw_fd())?;
+        // All pages at once: who reads it may be in a hurry.
+        let memory =
+            MmapOptions::new().len(words * WORD).populate().map_raw_read_only(map.as_fd().as_raw_fd())?;
         Ok(Self { memory })
     }
 

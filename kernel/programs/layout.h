@@ -16,6 +16,11 @@
 #define NEWCOMERS 16
 /* A slot that names no link: the frame travels in cells. */
 #define NO_LINK 0xff
+/* Flows of which a processor keeps the last segment. */
+#define FLOWS 256
+/* Longest headers of a TCP segment, Ethernet's included, and the longest payload that is kept, in bytes. */
+#define HEADERS_MAX 144
+#define SEGMENT_MAX 2048
 /* Lanes of a peer that have an order of their own; lane 0 is without order. */
 #define LANES 16
 
@@ -132,6 +137,24 @@ struct traffic {
 	__u64 received_bytes;
 	/* `bpf_ktime_get_ns` when the last frame came. */
 	__u64 received_ns;
+};
+
+/* The last TCP segment of a flow that a processor gave to a link. Index: processor times `FLOWS` plus the flow's hash. Written by the
+ * send program. */
+struct last_segment {
+	/* Odd while it is written. */
+	__u64 version;
+	/* By `bpf_ktime_get_ns`. */
+	__u64 sent_ns;
+	/* By which it left. */
+	__u32 path;
+	/* Bytes of the superframe whose last segment it is, headers included. */
+	__u32 frame_bytes;
+	__u32 header_bytes;
+	__u32 payload_bytes;
+	/* The superframe's own headers, as on the device. */
+	__u8 headers[HEADERS_MAX];
+	__u8 payload[SEGMENT_MAX];
 };
 
 /* What happened to frames that the programs did not carry, and to those that they refused. `user_`: the frame goes on to the

@@ -24,18 +24,33 @@ static __always_inline int byte_at(struct __sk_buff *skb, __u32 at)
 	return bpf_skb_load_bytes(skb, at, &copy, sizeof(copy)) < 0 ? -1 : copy;
 }
 
+/* The protocol inside IP, -1 when the frame is shorter; its header begins at `*at`. */
+static __always_inline int transport(struct __sk_buff *skb, __u32 *at)
+{
+	int is_ipv4 = skb->protocol == bpf_htons(PROTOCOL_IPV4);
+	int first = byte_at(skb, ETHERNET_BYTES);
+
+	*at = ETHERNET_BYTES + (is_ipv4 ? (first & 0xf) * 4 : IPV6_BYTES);
+	return byte_at(skb, ETHERNET_BYTES + (is_ipv4 ? IPV4_PROTOCOL : IPV6_NEXT));
+}
+
+/* Bytes of the headers in front of the payload of a TCP segment; 0: it is none. `at`: where TCP's begins. */
+static __always_inline __u32 tcp_headers(struct __sk_buff *skb, __u32 at)
+{
+	int offset = byte_at(skb, at + TCP_OFFSET);
+
+	return offset >= 0 ? at + (offset >> 4) * 4 : 0;
+}
+
 /* Bytes of the headers in front of the payload of a superframe's segments; 0: unknown. */
 static __always_inline __u32 segment_headers(struct __sk_buff *skb)
 {
-	int is_ipv4 = skb->protocol == bpf_htons(PROTOCOL_IPV4);
-	int next = byte_at(skb, ETHERNET_BYTES + (is_ipv4 ? IPV4_PROTOCOL : IPV6_NEXT));
-	int first = byte_at(skb, ETHERNET_BYTES), offset;
-	__u32 at = ETHERNET_BYTES + (is_ipv4 ? (first & 0xf) * 4 : IPV6_BYTES);
+	__u32 at;
+	int next = transport(skb, &at);
 
 	if (next == NEXT_UDP)
 		return at + UDP_BYTES;
-	offset = byte_at(skb, at + TCP_OFFSET);
-	return next == NEXT_TCP && offset >= 0 ? at + (offset >> 4) * 4 : 0;
+	return next == NEXT_TCP ? tcp_headers(skb, at) : 0;
 }
 
 /* How many segments the frame is, which `headers` are in front of when it is a superframe: else 1. The kernel's own number (`gso_segs`)

@@ -2,7 +2,7 @@
  *
  * Egress of the device: a frame, whole as the stack made it, leaves by a link.
  *
- *     classify -> look up the peer -> choose a link -> encapsulate -> redirect
+ *     classify -> look up the peer -> choose a link -> keep -> encapsulate -> redirect
  *
  * What this program does not carry goes on to the device's reader and travels in cells; `struct counts` has the reasons. Superframes
  * stay whole (GSO): who segments them is the NIC, or the stack in front of it, and copies the outer header onto every segment.
@@ -29,6 +29,8 @@
 /* The most that the lengths of outer UDP and IPv6 can say. */
 #define PAYLOAD_MAX 65535
 #define HOPS 255
+
+ARRAY(struct last_segment, last_segments, FLOWS);
 
 /* What a frame is on a link. */
 struct shape {
@@ -171,6 +173,32 @@ static __always_inline __u32 number(__u32 peer, __u32 lane, __u32 segments)
 	return state ? lane << LANE_SHIFT | (__sync_fetch_and_add(&state->next, segments) & NUMBER_MASK) : 0;
 }
 
+/* Keeps the last segment of a TCP flow: should the path be found dead, whoever gets that one says which others are missing. What
+ * it reads of the frame is checked by who sends it again. */
+static __always_inline void keep_last(struct __sk_buff *skb, __u32 path, __u32 hash)
+{
+	__u32 at, index = bpf_get_smp_processor_id() * FLOWS + hash % FLOWS;
+	__u32 headers = transport(skb, &at) == NEXT_TCP ? tcp_headers(skb, at) : 0, bytes = skb->len - headers;
+	struct last_segment *last = bpf_map_lookup_elem(&last_segments, &index);
+
+	if (!last || !headers || headers > HEADERS_MAX || headers > skb->len)
+		return;
+	if (skb->gso_size && bytes)
+		bytes = (bytes - 1) % skb->gso_size + 1;
+	if (bytes > SEGMENT_MAX)
+		return;
+	__sync_fetch_and_add(&last->version, 1);
+	last->sent_ns = bpf_ktime_get_ns();
+	last->path = path;
+	last->frame_bytes = skb->len;
+	last->header_bytes = headers;
+	last->payload_bytes = bytes;
+	if (bpf_skb_load_bytes(skb, 0, last->headers, headers) ||
+	    (bytes && bpf_skb_load_bytes(skb, skb->len - bytes, last->payload, bytes)))
+		last->frame_bytes = 0;
+	__sync_fetch_and_add(&last->version, 1);
+}
+
 /* Puts the outer headers in front. The frame is as before when the kernel refuses to make room. */
 static __always_inline int encapsulate(struct __sk_buff *skb, const struct path *path, __u32 label, __u16 port)
 {
@@ -231,6 +259,7 @@ static __always_inline int carry(struct __sk_buff *skb, __u32 peer_number)
 		return COUNTED(NEXT, user_no_link);
 	if (!shape.largest || shape.largest + OVERHEAD - ETHERNET_BYTES > path->mtu || bytes + UDP_BYTES > PAYLOAD_MAX)
 		return COUNTED(NEXT, user_large);
+	keep_last(skb, peer_number * LINKS + link, hash);
 	if (peer->flags & PEER_STRIPED) {
 		hash = LANE_OF(hash);
 		label = number(peer_number, hash, shape.segments);

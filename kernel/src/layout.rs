@@ -12,6 +12,12 @@ pub const SENDERS: usize = 1024;
 pub const NEWCOMERS: usize = 16;
 /// A slot that names no link: the frame travels in cells.
 pub const NO_LINK: u8 = 0xff;
+/// Flows of which a processor keeps the last segment.
+pub const FLOWS: usize = 256;
+/// Longest headers of a TCP segment, and the longest payload that is kept, in bytes.
+pub const HEADERS_MAX: usize = 144;
+/// See [`HEADERS_MAX`].
+pub const SEGMENT_MAX: usize = 2_048;
 /// Lanes of a peer; lane 0 is without order.
 pub const LANES: usize = 16;
 /// Bytes that a frame takes more on a link than on the device: IPv6, UDP, inner Ethernet header.
@@ -115,6 +121,17 @@ entries! {
     Sender = "sender" { seat: u64 }
     /// Who sends from an address on a link: key of `sources`.
     Source = "source" { ifindex: u32, address: [u8; 16] }
+    /// The last segment of a flow that a processor gave to a link.
+    LastSegment = "last_segment" {
+        version: u64,
+        sent_ns: u64,
+        path: u32,
+        frame_bytes: u32,
+        header_bytes: u32,
+        payload_bytes: u32,
+        headers: [u8; HEADERS_MAX],
+        payload: [u8; SEGMENT_MAX],
+    }
     /// How the frames of a peer are put in order, by its number.
     Order = "order" { hold_ns: u64, grace_ns: u64, held_max: u32, links: u32, session: u32, padding: u32 }
 }
@@ -207,6 +224,11 @@ words! {
         drop_source,
         /// Packets dropped: the kernel could not take the outer header off.
         drop_receiving,
+    }
+    /// What left once more because its path was given up.
+    AgainCounts {
+        /// TCP segments that were sent once more by another path when theirs was given up.
+        segments_again,
     }
     /// What the reorder qdisc did. `gap_`: numbers that were given up, one after the other without a frame between them. `drop_`:
     /// the frame is gone.

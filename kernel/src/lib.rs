@@ -17,13 +17,14 @@
 //!
 //! Source: `programs/`; the formats are in `programs/layout.h` (maps) and `programs/outer.h` (frames on a link).
 
+mod again;
 pub mod layout;
 pub mod load;
 mod path;
 mod reorder;
 mod slots;
 
-pub use layout::{Counts, OVERHEAD, ReorderCounts, Traffic, Volume};
+pub use layout::{AgainCounts, Counts, OVERHEAD, ReorderCounts, Traffic, Volume};
 pub use path::{Address, KernelPath, Link, Pace, PathState, Plan, Policy, Seat};
 pub use reorder::{Order, Reorder};
 
@@ -56,6 +57,9 @@ pub enum Error {
     /// The counters could not be mapped.
     #[error("the counters of the kernel path: {0}")]
     Counters(#[source] std::io::Error),
+    /// What is to leave again has no way to the device.
+    #[error("no packet socket for the device (CAP_NET_RAW): {0}")]
+    Socket(#[source] std::io::Error),
     /// A number that is not below its bound.
     #[error("{what} {number} is not below {bound}")]
     Number {
@@ -79,7 +83,7 @@ impl Error {
                 error.kind() == std::io::ErrorKind::PermissionDenied
             }
             Self::Devices(error) => matches!(error, tabane_io::netlink::NetlinkError::NoPermission { .. }),
-            Self::NotBuilt | Self::NoQdiscs | Self::Number { .. } => false,
+            Self::NotBuilt | Self::NoQdiscs | Self::Socket(_) | Self::Number { .. } => false,
         }
     }
 }

@@ -135,7 +135,9 @@ pub(crate) fn prepare(
             "lanes" | "sequences" => map.set_max_entries(peers * lanes)?,
             "traffic" => map.set_max_entries(config.paths * processors)?,
             // Of one processor each, as they are compiled.
-            "counts" | "recent" | "volumes" => map.set_max_entries(map.max_entries() * processors)?,
+            "counts" | "recent" | "last_segments" | "volumes" => {
+                map.set_max_entries(map.max_entries() * processors)?;
+            }
             _ => {}
         }
     }

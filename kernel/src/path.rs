@@ -9,8 +9,9 @@ use tabane_io::MappedArray;
 use tabane_io::tcx::{self, Direction};
 
 use crate::Error;
+use crate::again::Again;
 use crate::layout::{
-    Config, Counts, LINKS, NEWCOMERS, NO_LINK, PATH_UP, PEER_READY, PEER_RECEIVED, PEER_SENDERS,
+    AgainCounts, Config, Counts, LINKS, NEWCOMERS, NO_LINK, PATH_UP, PEER_READY, PEER_RECEIVED, PEER_SENDERS,
     PEER_STRIPED, PEER_WEIGHTED, Path, Peer, SEAT_PEER_SHIFT, SEATED, SENDERS, SLOTS, Sender, Source,
     THIS_HOST, TIME_SHIFT, Traffic, Volume,
 };
@@ -132,6 +133,7 @@ pub struct KernelPath {
     peers: Vec<PeerState>,
     traffic: MappedArray,
     counts: MappedArray,
+    again: Again,
     senders: MappedArray,
     volumes: MappedArray,
     newcomers: MappedArray,
@@ -167,6 +169,7 @@ impl KernelPath {
         let map = |name, words| MappedArray::new(loaded.map(name).as_fd(), words).map_err(Error::Counters);
         let traffic = map("traffic", processors * paths * Traffic::NAMES.len())?;
         let counts = map("counts", processors * Counts::NAMES.len())?;
+        let again = Again::new(loaded.map("last_segments").as_fd(), processors, plan.device);
         let senders = map("senders", SENDERS)?;
         let volumes = map("volumes", processors * SENDERS * Volume::NAMES.len())?;
         let newcomers = map("newcomers", 1)?;
@@ -187,6 +190,7 @@ impl KernelPath {
             peers: vec![no_path; plan.peers],
             traffic,
             counts,
+            again: again?,
             senders,
             volumes,
             newcomers,
@@ -312,6 +316,21 @@ impl KernelPath {
             self.write_path(peer, link)?;
         }
         Ok(())
+    }
+
+    /// Sends the last segment again of each TCP flow that left by a path within this time, which has most likely lost it.
+    pub fn send_again(&mut self, peer: usize, link: usize, within: Duration) {
+        self.again.send(path_number(peer, link), within);
+    }
+
+    /// What was sent again so far.
+    pub fn again_counts(&self) -> AgainCounts {
+        self.again.counts()
+    }
+
+    /// What [`Self::send_again`] sends, as frames on the device.
+    pub fn last_segments(&self, peer: usize, link: usize, within: Duration) -> Vec<Vec<u8>> {
+        self.again.frames(path_number(peer, link), within).collect()
     }
 
     /// Says that an address behind a bridge lives behind a peer, as the receive program does when it sees a frame from there.
@@ -452,6 +471,11 @@ fn place(
 fn byte_time(rate: Option<u64>) -> u32 {
     const BIT_NS: u64 = 8 * 1_000_000_000;
     rate.map_or(0, |rate| u32::try_from((BIT_NS << TIME_SHIFT) / rate.max(1)).unwrap_or(u32::MAX))
+}
+
+/// The number that programs give to a path.
+fn path_number(peer: usize, link: usize) -> u32 {
+    u32::try_from(peer * LINKS + link).unwrap_or(u32::MAX)
 }
 
 /// A number as arrays and hashes of the programs have it.

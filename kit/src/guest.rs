@@ -237,7 +237,14 @@ impl Guest {
         daemon: &Path,
         limit: Duration,
     ) -> Result<T> {
-        self.start(arguments, modules, daemon)?.finish(limit)
+        let mut visit = self.start(arguments, modules, daemon)?;
+        visit.wait(limit)?;
+        if !visit.has_begun() {
+            println!("  the guest's kernel stopped at boot, as emulated ones do now and then: once more");
+            visit = self.start(arguments, modules, daemon)?;
+            visit.wait(limit)?;
+        }
+        visit.figures()
     }
 
     /// As [`Guest::run`], without waiting for anything.

@@ -135,7 +135,7 @@ impl Group {
             ends: self.ends,
             drains: state.settings.drained,
             name: self.name,
-            kernel: state.settings.kernel.filter(|_| !sessions.is_sealing()),
+            kernel: state.settings.kernel.filter(|_| session.is_some() || !sessions.is_sealing()),
         }
     }
 }

@@ -14,7 +14,7 @@ pub(super) enum LinkChange {
         #[command(flatten)]
         bundle: Bundle,
         /// As after `--link` of `tabane up`
-        #[arg(value_name = "NIC[,local=ADDR][,port=N][,peer=HOST:PORT]...[,rate=RATE]")]
+        #[arg(value_name = "NIC[,local=ADDR][,port=N][,peer=HOST:PORT]...[,rate=RATE][,protected]")]
         link: String,
     },
     /// Remove a link; cells on their way still arrive

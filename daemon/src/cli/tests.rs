@@ -51,7 +51,7 @@ const SAME: [(&str, &str); 38] = [
         "--link eth1,down=50Mbit/s,up=20Mbit/s",
         "[[link]]\nnic = 'eth1'\nrate = { down = '50 Mbit/s', up = '20 Mbit/s' }",
     ),
-    ("--link eth1,weight=3", "[[link]]\nnic = 'eth1'\nweight = 3"),
+    ("--link eth1,weight=3,protected", "[[link]]\nnic = 'eth1'\nweight = 3\nprotected = true"),
     (
         "--link ether:eth1,engine=xdp,completion=lazy",
         "[[link]]\nnic = 'eth1'\nkind = 'ether'\nengine = 'xdp'\ncompletion = 'lazy'",

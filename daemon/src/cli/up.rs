@@ -24,7 +24,7 @@ pub(super) struct UpFlags {
     /// local address that routers forward to, listens for them. Without any IP, as Ethernet frames:
     /// `ether:NIC[,engine=auto|xdp|packet][,completion=WAY]`. In place of a NIC:
     /// `mem:PATH[,unit=SIZE][,ring=SIZE][,slots=N][,slot=N][,poll=TIME]`, memory that is shared with the other nodes
-    #[arg(long = "link", value_name = "NIC[,local=ADDR][,port=N][,peer=HOST:PORT]...[,rate=RATE|,down=RATE,up=RATE][,weight=N]", value_parser = parse_link_flag)]
+    #[arg(long = "link", value_name = "NIC[,local=ADDR][,port=N][,peer=HOST:PORT]...[,rate=RATE|,down=RATE,up=RATE][,weight=N][,protected]", value_parser = parse_link_flag)]
     links: Vec<LinkSettings>,
     /// Key file, the same on every node: nodes that have it are let in, and nobody else reads or changes what the links
     /// carry

@@ -128,6 +128,7 @@ fn link(section: &mut Section<'_, '_>, place: Place) -> LinkSettings {
         rate: rate(section),
         weight: section.number("weight"),
         drained: section.switch("drained"),
+        protected: section.switch("protected"),
         engine: section.text("engine", "the name of an engine"),
         completion: section.text("completion", "`interrupt`, `lazy` or `adaptive`"),
         kind: section.text("kind", "`udp`, `ether` or `mem`"),
@@ -213,7 +214,7 @@ mod tests {
                 &"conf/tb0.toml:5: offload.gso: found a whole number; allowed: true or false".into()
             )
         );
-        let nic = "conf/tb0.toml:8: link.nick: unknown key (did you mean `nic`?); allowed: nic, local, port, peers, rate, weight, drained, engine, completion, kind, path, unit, ring, slots, slot, poll";
+        let nic = "conf/tb0.toml:8: link.nick: unknown key (did you mean `nic`?); allowed: nic, local, port, peers, rate, weight, drained, protected, engine, completion, kind, path, unit, ring, slots, slot, poll";
         assert!(found.contains(&nic.into()), "{found:#?}");
         assert!(
             found

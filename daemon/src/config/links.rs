@@ -189,8 +189,18 @@ fn resolve_link(problems: &mut Vec<Problem>, typed: &LinkSettings, ports: Ports)
     let peers = peers(problems, typed, ports);
     check_families(problems, typed, local, &peers);
     check_not_itself(problems, typed, local, &peers, ports.first);
-    let drained = is_drained(typed);
-    Some(LinkConfig { nic: nic?, local, port, peers, rate, weight, drained, ether: None, window: None })
+    Some(LinkConfig {
+        nic: nic?,
+        local,
+        port,
+        peers,
+        rate,
+        weight,
+        drained: is_drained(typed),
+        protected: is_protected(typed),
+        ether: None,
+        window: None,
+    })
 }
 
 /// A link of Ethernet frames.
@@ -227,6 +237,7 @@ fn resolve_ether_link(
         rate,
         weight,
         drained: is_drained(typed),
+        protected: is_protected(typed),
         ether: Some(ether),
         window: None,
     })
@@ -241,13 +252,26 @@ fn resolve_window_link(problems: &mut Vec<Problem>, typed: &LinkSettings) -> Opt
     }
     let (rate, weight) = share(problems, typed);
     let window = resolve_window(problems, &typed.place, &typed.window)?;
-    let (nic, peers, drained) = (window.link_name(), Vec::new(), is_drained(typed));
-    let (local, port, ether) = (None, None, None);
-    Some(LinkConfig { nic, local, port, peers, rate, weight, drained, ether, window: Some(window) })
+    Some(LinkConfig {
+        nic: window.link_name(),
+        local: None,
+        port: None,
+        peers: Vec::new(),
+        rate,
+        weight,
+        drained: is_drained(typed),
+        protected: is_protected(typed),
+        ether: None,
+        window: Some(window),
+    })
 }
 
 fn is_drained(typed: &LinkSettings) -> bool {
     typed.drained.as_ref().is_some_and(|given| given.value)
+}
+
+fn is_protected(typed: &LinkSettings) -> bool {
+    typed.protected.as_ref().is_some_and(|given| given.value)
 }
 
 /// Rate and weight.

@@ -112,6 +112,9 @@ impl fmt::Display for LinkConfig {
         if self.drained {
             writeln!(f, "drained = true  # data takes another link while one is up")?;
         }
+        if self.protected {
+            writeln!(f, "protected = true  # by the network below")?;
+        }
         Ok(())
     }
 }

@@ -10,7 +10,7 @@ use super::address::CIDR_ALLOWED;
 use super::classes::{resolve_classes, resolve_options};
 use super::fragments::{FRAGMENTS_ALLOWED, parse_fragments};
 use super::limits::{ADDRESSES, PORT, TX_QUEUE_LEN, WORKERS};
-use super::links::{check_together, resolve_links};
+use super::links::{check_together, link_name, resolve_links};
 use super::mtu::Mtu;
 use super::nodes::{check_sealed, resolve_nodes};
 use super::ports::Ports;
@@ -203,10 +203,15 @@ fn check_ports(problems: &mut Vec<Problem>, settings: &Settings, config: &Config
 
 /// Frames of the kernel path are not sealed.
 fn check_data_path(problems: &mut Vec<Problem>, settings: &Settings, config: &Config) {
-    let contradicts = config.data_path == DataPath::Kernel && config.security == Security::Sealed;
-    if let Some(given) = settings.data_path.as_ref().filter(|_| contradicts) {
-        let what = "the kernel path carries frames as they are, and cells are to be sealed";
-        problems.push(Problem::new(&given.place, what, "`user` or `auto`, or `security = \"none\"`"));
+    let bare = config.unprotected().filter(|_| config.data_path == DataPath::Kernel);
+    if let (Some(given), Some(link)) = (&settings.data_path, bare) {
+        let what = format!(
+            "the kernel path carries frames as they are, cells are to be sealed, and nothing protects link {}",
+            link_name(link)
+        );
+        let allowed = "`user` or `auto`, or `security = \"none\"`, or `protected = true` for each link whose network \
+             encrypts and authenticates";
+        problems.push(Problem::new(&given.place, what, allowed));
     }
 }
 

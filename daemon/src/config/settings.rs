@@ -189,6 +189,8 @@ pub struct LinkSettings {
     pub weight: Option<Given<i64>>,
     /// Whether it is drained.
     pub drained: Option<Given<bool>>,
+    /// Whether the network below protects it.
+    pub protected: Option<Given<bool>>,
     /// What moves the cells of a link of Ethernet frames.
     pub engine: Option<Given<String>>,
     /// How the kernel gives back frames that AF_XDP has sent.
@@ -251,6 +253,7 @@ impl LinkSettings {
             rate: RateSettings::default(),
             weight: None,
             drained: None,
+            protected: None,
             engine: None,
             completion: None,
             place: place.clone(),
@@ -328,10 +331,9 @@ impl OffloadSettings {
     }
 }
 
-/// Reads the value of `--link`: `NIC[,local=ADDRESS][,port=N][,peer=HOST:PORT]…[,rate=RATE][,weight=N]`,
-/// `ether:NIC[,engine=ENGINE][,completion=WAY][,rate=RATE][,weight=N]`, or
-/// `mem:PATH[,unit=SIZE][,ring=SIZE][,slots=N][,slot=N][,poll=TIME][,rate=RATE][,weight=N]`; `down=RATE,up=RATE` may stand in place
-/// of `rate=RATE`.
+/// Reads the value of `--link`: `NIC[,local=ADDRESS][,port=N][,peer=HOST:PORT]…`, `ether:NIC[,engine=ENGINE][,completion=WAY]`, or
+/// `mem:PATH[,unit=SIZE][,ring=SIZE][,slots=N][,slot=N][,poll=TIME]`, each with `[,rate=RATE][,weight=N][,protected]`;
+/// `down=RATE,up=RATE` may stand in place of `rate=RATE`.
 ///
 /// # Errors
 /// What is wrong with `text` and what is allowed.
@@ -359,6 +361,10 @@ pub(super) fn parse_link_text(text: &str, means: &str) -> Result<LinkSettings, S
             "rate" => link.rate.both.replace(given).is_some(),
             "down" => link.rate.down.replace(given).is_some(),
             "up" => link.rate.up.replace(given).is_some(),
+            "protected" if part == key => {
+                let given = Given::new(true, place.clone());
+                link.protected.replace(given).is_some()
+            }
             "weight" => link.weight.replace(number("weight", WEIGHT)?).is_some(),
             "local" if over_ip => link.local.replace(given).is_some(),
             "port" if over_ip => link.port.replace(number("port", PORT)?).is_some(),
@@ -380,7 +386,7 @@ pub(super) fn parse_link_text(text: &str, means: &str) -> Result<LinkSettings, S
                     () => "engine=, completion=, ",
                 };
                 return Err(format!(
-                    "unknown part {}; allowed: {parts}rate=, down=, up=, weight=",
+                    "unknown part {}; allowed: {parts}rate=, down=, up=, weight=, protected",
                     quoted(part)
                 ));
             }
@@ -412,8 +418,9 @@ mod tests {
         let why = |text| parse_link_flag(text).expect_err(text);
         assert_eq!(
             why("eth1,loca=1"),
-            "unknown part `loca=1`; allowed: local=, port=, peer=, rate=, down=, up=, weight="
+            "unknown part `loca=1`; allowed: local=, port=, peer=, rate=, down=, up=, weight=, protected"
         );
+        assert!(why("eth1,protected=no").starts_with("unknown part `protected=no`"));
         assert_eq!(why("eth1,weight=x"), "`x` is no weight; allowed: 1 to 1000");
         assert_eq!(why("eth1,port=x"), "`x` is no port; allowed: 1 to 65535");
         assert_eq!(why("eth1,local=::1,local=::2"), "`local` is given twice; allowed: once");

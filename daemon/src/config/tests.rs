@@ -48,6 +48,7 @@ fn a_link_is_enough() {
         rate: LinkRate::default(),
         weight: None,
         drained: false,
+        protected: false,
         ether: None,
         window: None,
     };
@@ -309,6 +310,18 @@ fn the_examples_of_pages_are_understood() {
 }
 
 #[test]
+fn frames_leave_as_they_are_where_links_are_protected_or_nothing_is_sealed() {
+    let with = |top: &str, last: &str| {
+        let both = "[[link]]\nnic = 'eth1'\nprotected = true\n[[link]]\nnic = 'eth2'\n";
+        config(&format!("data_path = 'kernel'\n{top}\n{both}{last}"))
+    };
+    assert_eq!(with("security = 'none'", "").expect("valid").unprotected(), None);
+    assert_eq!(with("", "protected = true").expect("valid").unprotected(), None);
+    let found = with("", "").expect_err("eth2");
+    assert!(found[0].to_string().contains("nothing protects link eth2; allowed: `user`"), "{found:?}");
+}
+
+#[test]
 fn a_link_may_be_drained_and_not_all() {
     let two = "[[link]]\nnic = 'eth1'\ndrained = true\n[[link]]\nnic = 'eth2'\n";
     let drained: Vec<_> = config(two).expect("valid").links.iter().map(|link| link.drained).collect();
@@ -387,6 +400,7 @@ fn links() -> impl Strategy<Value = Vec<LinkConfig>> {
         let links =
             links.into_iter().map(|(nic, ((local, port), (peers, names), rate, weight, window, ether))| {
                 let drained = rate.up.is_some() && last.as_ref() != Some(&nic);
+                let protected = rate.down.is_some();
                 let weight = weight.filter(|_| weigh);
                 if let Some(window) = window {
                     let window = WindowConfig { path: format!("/dev/shm/{nic}"), ..window };
@@ -399,6 +413,7 @@ fn links() -> impl Strategy<Value = Vec<LinkConfig>> {
                         rate,
                         weight,
                         drained,
+                        protected,
                         ether: None,
                         window: Some(window),
                     };
@@ -406,7 +421,18 @@ fn links() -> impl Strategy<Value = Vec<LinkConfig>> {
                 let ether = ether.map(|engine| EtherConfig { engine, ..EtherConfig::default() });
                 if ether.is_some() {
                     let (local, port, peers, window) = (None, None, Vec::new(), None);
-                    return LinkConfig { nic, local, port, peers, rate, weight, drained, ether, window };
+                    return LinkConfig {
+                        nic,
+                        local,
+                        port,
+                        peers,
+                        rate,
+                        weight,
+                        drained,
+                        protected,
+                        ether,
+                        window,
+                    };
                 }
                 let first = local.or(peers.keys().next().copied());
                 let ours = |peer: &IpAddr| {
@@ -416,7 +442,7 @@ fn links() -> impl Strategy<Value = Vec<LinkConfig>> {
                 let names = names.into_iter().map(|(host, port)| Peer::Name { host, port });
                 let peers: Vec<_> = addresses.map(Peer::Address).chain(names).collect();
                 let local = local.filter(|_| !peers.is_empty());
-                LinkConfig { nic, local, port, peers, rate, weight, drained, ether, window: None }
+                LinkConfig { nic, local, port, peers, rate, weight, drained, protected, ether, window: None }
             });
         links.collect()
     })

@@ -192,7 +192,9 @@ fn compare_link(found: &mut Vec<Difference>, old: &LinkConfig, new: &LinkConfig)
         "weight",
         both(|link| link.weight.map_or("none".to_owned(), |weight| weight.to_string())),
     );
-    compare(Part::Links, "drained", both(|link| if link.drained { "yes" } else { "no" }.to_owned()));
+    let yes_or_no = |yes| if yes { "yes" } else { "no" }.to_owned();
+    compare(Part::Links, "drained", [old, new].map(|link| yes_or_no(link.drained)));
+    compare(Part::Fixed, "protected", [old, new].map(|link| yes_or_no(link.protected)));
 }
 
 #[cfg(test)]
@@ -291,8 +293,10 @@ mod tests {
         let old = config(LINKS);
         let mut new = Config { port: 7500, mtu: Mtu::Stated(9000), ..old.clone() };
         new.offload.gso = false;
+        new.links[0].protected = true;
         let fixed: Vec<_> = differences(&old, &new).into_iter().map(|one| (one.part, one.what)).collect();
-        assert_eq!(fixed, ["port", "mtu", "offload.gso"].map(|key| (Part::Fixed, key.to_owned())));
+        let keys = ["port", "mtu", "offload.gso", "link eth1: protected"];
+        assert_eq!(fixed, keys.map(|key| (Part::Fixed, key.to_owned())));
         let ether = parse_link("ether:eth1", Ports::default()).expect("a link");
         let kinds = differences(&old, &Config { links: vec![ether, old.links[1].clone()], ..old.clone() });
         assert_eq!(kinds.iter().map(|kind| kind.part).collect::<Vec<_>>(), [Part::Fixed]);

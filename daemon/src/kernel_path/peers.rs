@@ -5,7 +5,9 @@ use std::time::Duration;
 
 use tabane_io::now_ns;
 use tabane_kernel::layout::LINKS;
-use tabane_kernel::{Address, Counts, Order, Pace, PathState, Policy, Reorder, ReorderCounts, Seat, Traffic};
+use tabane_kernel::{
+    Address, AgainCounts, Counts, Order, Pace, PathState, Policy, Reorder, ReorderCounts, Seat, Traffic,
+};
 use tabane_proto::{
     Bundle, Carried, Choosing, Instant, KernelEnd, KernelOrder, KernelPath, KernelPeer, KernelSender,
     NeedsCells, NodeId,
@@ -21,6 +23,9 @@ const FOLLOW_EVERY: Duration = Duration::from_millis(10);
 const COUNT_EVERY: Duration = Duration::from_micros(250);
 /// How long frames in cells are waited for before others take the kernel path.
 const OPEN_WITHIN: Duration = Duration::from_millis(100);
+/// What left by a path before it was given up is sent again when that was not longer ago: a path that dies in quiet is left after
+/// 45 ms, and TCP goes on by itself after 200 ms.
+const AGAIN_WITHIN: Duration = Duration::from_millis(100);
 /// How long what one link is not known to have lost is waited for after all others have brought later frames: processors may
 /// change the order of frames of one link by as much.
 const GRACE: Duration = Duration::from_millis(2);
@@ -65,6 +70,8 @@ struct Known {
     policy: Policy,
     order: Option<KernelOrder>,
     paths: [Option<(KernelEnd, bool)>; LINKS],
+    /// Whether each path worked, when it was written.
+    up: [bool; LINKS],
     paces: [Pace; LINKS],
     /// What was said last: `Ok`, frames leave by programs; or why not.
     said: Option<Result<(), String>>,
@@ -79,6 +86,7 @@ impl Known {
             policy: Policy::default(),
             order: None,
             paths: [None; LINKS],
+            up: [false; LINKS],
             paces: [Pace::default(); LINKS],
             said: None,
         }
@@ -202,8 +210,9 @@ impl Peers {
         self.programs.traffic(number, link)
     }
 
-    pub(super) fn counts(&self) -> (Counts, ReorderCounts) {
-        (self.programs.counts(), self.reorder.as_ref().map(Reorder::counts).unwrap_or_default())
+    pub(super) fn counts(&self) -> (Counts, AgainCounts, ReorderCounts) {
+        let reorder = self.reorder.as_ref().map(Reorder::counts).unwrap_or_default();
+        (self.programs.counts(), self.programs.again_counts(), reorder)
     }
 
     /// The name of what puts frames in order.
@@ -262,6 +271,10 @@ impl Peers {
         let wanted: [_; LINKS] =
             std::array::from_fn(|link| of(link).map(|KernelPath { end, open, .. }| (*end, *open)));
         let opens = |wanted: Option<(KernelEnd, bool)>| wanted.is_some_and(|(_, open)| open);
+        let is = |link: usize, up: bool| of(link).is_some_and(|path| path.up == up);
+        let was_up = self.known[number].up;
+        let given_up = (0..LINKS).filter(|link| was_up[*link] && is(*link, false));
+        self.known[number].up = std::array::from_fn(|link| is(link, true));
         for opening in [false, true] {
             for (link, wanted) in wanted.iter().enumerate().filter(|(_, wanted)| opens(**wanted) == opening) {
                 self.set_path(number, link, *wanted)?;
@@ -271,7 +284,11 @@ impl Peers {
         for path in peer.paths.iter().filter(|path| path.open && peer.choosing.spreads()) {
             self.set_pace(number, path, peer.choosing, fastest)?;
         }
-        self.set_ready(number, is_ready)
+        self.set_ready(number, is_ready)?;
+        for link in given_up {
+            self.programs.send_again(number, link, AGAIN_WITHIN);
+        }
+        Ok(())
     }
 
     fn set_ready(&mut self, number: usize, is_ready: bool) -> Result<(), tabane_kernel::Error> {

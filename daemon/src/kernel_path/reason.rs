@@ -14,7 +14,9 @@ pub(super) fn words(needs: NeedsCells, nics: &[String], policy: PolicyKind, pack
         NeedsCells::Link(link) => {
             format!("{} has no programs: it joined later, or is no Ethernet device of its own", nic(link))
         }
-        NeedsCells::Policy => format!("the policy {policy} needs them; {WITHOUT} do not"),
+        NeedsCells::Policy => {
+            format!("the policy {policy} needs them, as it is set; {WITHOUT} do not by default")
+        }
         NeedsCells::Order => format!(
             "the policy {policy} spreads flows, and its kernel does not put frames in order (Linux 6.16 with \
              CONFIG_NET_SCH_BPF); hash, active-backup, tlb and tlb-history bind flows, and reorder = \"tcp\" leaves the order to TCP"
@@ -46,7 +48,9 @@ mod tests {
         let mtu =
             "eth1 carries packets of 1500 bytes, and the device's frames need 1562; an MTU of 1438 fits";
         assert_eq!(said(NeedsCells::Mtu(0, 1_500)).as_deref(), Some(mtu));
-        assert!(said(NeedsCells::Policy).is_some_and(|why| why.contains("needs them; adaptive, ")));
+        assert!(
+            said(NeedsCells::Policy).is_some_and(|why| why.contains("needs them, as it is set; adaptive, "))
+        );
         assert!(said(NeedsCells::Order).is_some_and(|why| why.contains("Linux 6.16")));
     }
 }

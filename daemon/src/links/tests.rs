@@ -23,3 +23,19 @@ fn a_link_that_a_worker_lets_go_late_is_gone() {
     assert_eq!(gone, "link eth1 is not in the bundle; there are: eth2, eth3");
     assert_eq!(links.present().len(), 2);
 }
+
+/// The next process, at an upgrade, would refuse to start with it.
+#[test]
+fn a_link_that_needs_cells_does_not_join_where_there_are_to_be_programs() {
+    let link = |text: &str| parse_link(text, Ports::default()).expect("a link");
+    let config = Config { data_path: DataPath::Kernel, ..Config::default() };
+    let events = Arc::new(EventLog::new().expect("an eventfd"));
+    let links = Links::new(&config, &[], Workers::new(std::iter::empty()), events);
+    let add = |text: &str| match links.add(link(text)) {
+        Err(Refusal::Input(why)) => why,
+        _ => panic!("{text} has joined"),
+    };
+    let bare = add("no-such");
+    assert!(bare.starts_with("link no-such: with data_path kernel, each link of a sealed bundle"), "{bare}");
+    assert!(!add("no-such,protected").contains("data_path"));
+}

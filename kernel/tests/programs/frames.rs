@@ -36,6 +36,41 @@ pub(crate) fn inner(to: [u8; 6], from: [u8; 6], is_ipv4: bool, payload: usize) -
     frame
 }
 
+/// A TCP segment, or a superframe of such, with `payload` from this host's device to the peer's: its sum is right where it is a single one.
+pub(crate) fn tcp(is_ipv4: bool, number: u32, flags: u8, payload: &[u8]) -> Vec<u8> {
+    let mut frame = inner(PEER_MAC, OWN_MAC, is_ipv4, 0);
+    frame.truncate(frame.len() - 8);
+    let bytes = 20 + payload.len();
+    if is_ipv4 {
+        frame[16..18].copy_from_slice(&length(IPV4 + bytes));
+        frame[23] = 6;
+        let sum = checksum(&frame[14..]);
+        frame[24..26].copy_from_slice(&sum);
+    } else {
+        frame[18..20].copy_from_slice(&length(bytes));
+        frame[20] = 6;
+    }
+    let at = frame.len();
+    frame.extend([0x30, 0x39, 0x30, 0x3a]);
+    frame.extend(number.to_be_bytes());
+    frame.extend([0, 0, 0, 1, 0x50, flags, 0x10, 0, 0, 0, 0, 0]);
+    frame.extend(payload);
+    let addresses = if is_ipv4 { 26..34 } else { 22..54 };
+    let pseudo = [&frame[addresses], &[0, 6], &length(bytes), &frame[at..]].concat();
+    let sum = checksum(&pseudo);
+    frame[at + 16..at + 18].copy_from_slice(&sum);
+    frame
+}
+
+/// What stands in a header whose words shall add up to all ones (RFC 1071).
+fn checksum(bytes: &[u8]) -> [u8; 2] {
+    let words =
+        bytes.chunks(2).map(|pair| u64::from(u16::from_be_bytes([pair[0], *pair.get(1).unwrap_or(&0)])));
+    // 65,536 is 1 modulo 65,535.
+    let sum = words.sum::<u64>();
+    (!u16::try_from(sum % 65_535).unwrap_or(0)).to_be_bytes()
+}
+
 /// What this host's send program makes of a frame from its device.
 pub(crate) fn own(is_ipv4: bool, payload: usize) -> Vec<u8> {
     inner(PEER_MAC, OWN_MAC, is_ipv4, payload)

@@ -6,10 +6,12 @@ use libbpf_rs::HasSize;
 use libbpf_rs::btf::Btf;
 use libbpf_rs::btf::types::{MemberAttr, Struct};
 use tabane_kernel::layout::{
-    Config, Counts, Order, Path, Peer, ReorderCounts, Sender, Source, Traffic, Volume,
+    Config, Counts, LastSegment, Order, Path, Peer, ReorderCounts, Sender, Source, Traffic, Volume,
 };
 use tabane_kernel::load::{OBJECTS, REORDER};
 
+/// Name of a structure; name, offset and bytes of each field.
+type Entry = (&'static str, &'static [(&'static str, usize, usize)]);
 /// Bytes of a structure, and name and offset of each member.
 type Shape = (usize, Vec<(String, usize)>);
 
@@ -32,22 +34,26 @@ pub(crate) fn is_the_same() -> Result<(), Box<dyn Error>> {
         (Sender::C, size_of::<Sender>()),
         (Source::C, size_of::<Source>()),
     ];
-    for ((name, fields), bytes) in entries {
-        let ours: Vec<_> = fields.iter().map(|(name, offset, _)| (name.to_string(), *offset)).collect();
-        assert_eq!(members(&btf, name)?, (bytes, ours), "struct {name}");
-    }
+    entries.into_iter().try_for_each(|(entry, bytes)| is_entry(&btf, entry, bytes))?;
     for (name, words) in [("traffic", Traffic::NAMES), ("volume", Volume::NAMES), ("counts", Counts::NAMES)] {
         let ours: Vec<_> = (0..).step_by(8).zip(words).map(|(at, name)| (name.to_string(), at)).collect();
         assert_eq!(members(&btf, name)?, (words.len() * 8, ours), "struct {name}");
     }
+    let send = Btf::from_raw("send", OBJECTS[0])?.ok_or("no types in the object")?;
+    is_entry(&send, LastSegment::C, size_of::<LastSegment>())?;
     reorder_is_the_same()
+}
+
+/// Compares a structure's name and fields, and its bytes, with those of C.
+fn is_entry(btf: &Btf<'_>, (name, fields): Entry, bytes: usize) -> Result<(), Box<dyn Error>> {
+    let ours: Vec<_> = fields.iter().map(|(name, offset, _)| (name.to_string(), *offset)).collect();
+    assert_eq!(members(btf, name)?, (bytes, ours), "struct {name}");
+    Ok(())
 }
 
 fn reorder_is_the_same() -> Result<(), Box<dyn Error>> {
     let btf = Btf::from_raw("reorder", REORDER)?.ok_or("no types in the object")?;
-    let (name, fields) = Order::C;
-    let ours: Vec<_> = fields.iter().map(|(name, offset, _)| (name.to_string(), *offset)).collect();
-    assert_eq!(members(&btf, name)?, (size_of::<Order>(), ours));
+    is_entry(&btf, Order::C, size_of::<Order>())?;
     assert_eq!(members(&btf, "reorder_counts")?.0, ReorderCounts::NAMES.len() * 8);
     Ok(())
 }

@@ -38,7 +38,7 @@ const ALL_WORLDS: (&str, Test) = ("worlds_give_up_for_both_reasons", order::give
 /// Tests that need the compiled programs alone.
 const COMPILED: [(&str, Test); 1] = [("layout_is_the_same_in_c_and_rust", layout::is_the_same)];
 /// Tests that need the right to load them besides.
-const LOADED: [(&str, Test); 16] = [
+const LOADED: [(&str, Test); 17] = [
     ("receive_takes_out_what_a_peer_sent", receive::takes_out),
     ("receive_refuses_every_other_length", receive::refuses_lengths),
     ("receive_does_with_mutated_frames_what_the_rules_say", receive::mutated),
@@ -50,6 +50,7 @@ const LOADED: [(&str, Test); 16] = [
     ("send_numbers_and_divides_what_is_striped", send::stripes),
     ("send_fills_links_that_are_far", send::fills_far_links),
     ("send_gives_links_their_shares", send::gives_shares),
+    ("send_keeps_the_last_segment_of_each_flow", send::keeps_last),
     ("senders_are_counted_in_both_directions", senders::counts),
     ("senders_answer_by_the_link_of_the_question", senders::answers),
     ("senders_keep_their_links", senders::keep_links),

@@ -5,8 +5,10 @@ use std::time::Duration;
 
 use tabane_kernel::{KernelPath, Link, Pace, PathState, Policy};
 
-use crate::frames::{OUTER, inner, on_link, own};
-use crate::stage::{NEXT, OWN_MAC, PEER_MAC, REDIRECT, Which, counted, link, path, run, with_peer};
+use crate::frames::{OUTER, inner, on_link, own, tcp};
+use crate::stage::{
+    NEXT, OWN_MAC, PEER_MAC, REDIRECT, Which, counted, link, path, run, run_superframe, with_peer,
+};
 
 /// The largest payload of a datagram by IPv4 that fits: MTU less outer and inner headers.
 const PAYLOAD_MAX: usize = 1500 - 62 - 28;
@@ -176,5 +178,43 @@ pub(crate) fn stripes() -> Result<(), Box<dyn Error>> {
     let (result, _) =
         run(&kernel_path, Which::Receive, &on_link(0, 0x1_0007, &inner(OWN_MAC, PEER_MAC, true, 9)))?;
     assert_eq!(result, REDIRECT, "without a qdisc numbered frames go to the device");
+    Ok(())
+}
+
+/// What leaves again when its path is left: the last segment of a flow, as TCP itself would send it.
+pub(crate) fn keeps_last() -> Result<(), Box<dyn Error>> {
+    const NUMBER: u32 = u32::MAX - 1_000;
+    const SEGMENT: usize = 1_000;
+    // Window reduced, push, acknowledgement.
+    let flags = 0x98;
+    let payload: Vec<u8> = (0..3 * SEGMENT).map(|at| u8::try_from(at % 251).unwrap_or(0)).collect();
+    for is_ipv4 in [true, false] {
+        let kernel_path = with_peer()?;
+        let kept = |within| [0, 1].map(|link| kernel_path.last_segments(0, link, within)).concat();
+        let (long, none) = (Duration::from_secs(60), Vec::<Vec<u8>>::new());
+        run(&kernel_path, Which::Send, &own(is_ipv4, 10))?;
+        assert_eq!(kept(long), none, "a datagram may not come twice");
+        for bytes in [0, 1, 777, SEGMENT] {
+            let sent = tcp(is_ipv4, NUMBER, flags, &payload[..bytes]);
+            assert_eq!(run(&kernel_path, Which::Send, &sent)?.0, REDIRECT);
+            assert_eq!(kept(long), [sent], "{bytes} bytes");
+        }
+        for bytes in [SEGMENT + 1, 2 * SEGMENT, 2 * SEGMENT + 300] {
+            let sent = tcp(is_ipv4, NUMBER, flags, &payload[..bytes]);
+            run_superframe(&kernel_path, Which::Send, &sent, u32::try_from(SEGMENT)?)?;
+            let skipped = (bytes - 1) / SEGMENT * SEGMENT;
+            let number = NUMBER.wrapping_add(u32::try_from(skipped)?);
+            assert_eq!(kept(long), [tcp(is_ipv4, number, flags & 0x7f, &payload[skipped..bytes])], "{bytes}");
+        }
+        assert_eq!(kept(Duration::ZERO), none, "too long ago");
+        let whole = tcp(is_ipv4, NUMBER, flags, &payload[..100]);
+        let padded = [&whole[..], &[0; 4]].concat();
+        let mut with_long_head = whole.clone();
+        with_long_head[if is_ipv4 { 46 } else { 66 }] = 0xf0;
+        for odd in [padded, with_long_head] {
+            run(&kernel_path, Which::Send, &odd)?;
+            assert_ne!(kept(long), [odd], "its lengths contradict each other");
+        }
+    }
     Ok(())
 }

@@ -60,13 +60,27 @@ pub(crate) fn run(
     which: Which,
     frame: &[u8],
 ) -> Result<(u32, Vec<u8>), Box<dyn Error>> {
+    run_superframe(kernel_path, which, frame, 0)
+}
+
+/// The same with a superframe of segments with so many bytes of payload; 0: it is none.
+pub(crate) fn run_superframe(
+    kernel_path: &KernelPath,
+    which: Which,
+    frame: &[u8],
+    segment: u32,
+) -> Result<(u32, Vec<u8>), Box<dyn Error>> {
+    // `struct __sk_buff` of Linux 6.18; `gso_size` stands here.
+    let mut context = [0; 192];
+    context[176..180].copy_from_slice(&segment.to_ne_bytes());
     let programs = kernel_path.programs();
     let program = match which {
         Which::Send => programs.send(),
         Which::Receive => programs.receive(),
     };
     let mut after = vec![0; 4096];
-    let input = ProgramInput { data_in: Some(frame), data_out: Some(&mut after), ..ProgramInput::default() };
+    let (data_in, data_out, context_in) = (Some(frame), Some(&mut after[..]), Some(&mut context[..]));
+    let input = ProgramInput { data_in, data_out, context_in, ..ProgramInput::default() };
     let output = program.ok_or("no program")?.test_run(input)?;
     Ok((output.return_value, output.data.ok_or("no frame")?.to_vec()))
 }

@@ -74,6 +74,11 @@ impl Errand {
         Some(line).filter(|line| !line.is_empty())
     }
 
+    /// Whether a shell in the guest has begun with it.
+    pub(super) fn has_begun(&self) -> bool {
+        self.file("progress").exists()
+    }
+
     /// What the guest said last.
     pub(super) fn last_words(&self) -> String {
         last_lines(&self.progress(), LAST_WORDS)
@@ -128,8 +133,9 @@ mod tests {
     #[test]
     fn what_the_guest_said_last_is_its_step() {
         let errand = errand();
-        assert_eq!(errand.step(), None);
+        assert_eq!((errand.has_begun(), errand.step()), (false, None));
         fs::write(errand.file("progress"), "  first\n  second\n\n").unwrap();
+        assert!(errand.has_begun());
         assert_eq!(errand.step().as_deref(), Some("second"));
         assert_eq!(errand.last_words(), "first; second");
     }

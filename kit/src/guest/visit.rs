@@ -62,12 +62,22 @@ impl Visit {
     /// It fails, or has not ended after `limit`; its last words are quoted.
     pub fn finish<T: DeserializeOwned>(mut self, limit: Duration) -> Result<T> {
         self.wait(limit)?;
+        self.figures()
+    }
+
+    /// Whether the guest did anything of its errand.
+    pub(super) fn has_begun(&self) -> bool {
+        self.errand.has_begun()
+    }
+
+    /// The figures that the guest handed over before it went down.
+    pub(super) fn figures<T: DeserializeOwned>(self) -> Result<T> {
         let console = self.machine.last_words()?;
         let figures = self.errand.figures(&console)?;
         serde_json::from_str(&figures).with_context(|| format!("the guest's figures: {figures}"))
     }
 
-    fn wait(&mut self, limit: Duration) -> Result<()> {
+    pub(super) fn wait(&mut self, limit: Duration) -> Result<()> {
         let deadline = Instant::now() + limit;
         let mut shown = format!("booting Linux {} in the guest", self.version);
         let mut step = progress::step(&shown);

@@ -84,8 +84,12 @@ pub(crate) fn have_their_defaults() -> Result<()> {
     let links: Vec<Table> = links.iter().map(|link| printed_link(link)).collect::<Result<_>>()?;
     let packet = printed_link("nic = 'eth1'\nkind = 'ether'")?;
     // What is not printed where it is the default.
-    let (udp, undrained) = (Value::from("udp"), Value::from(false));
-    ensure!(!links[0].contains_key("kind") && !links[0].contains_key("drained"), "{:?}", links[0]);
+    let (udp, off) = (Value::from("udp"), Value::from(false));
+    ensure!(
+        ["kind", "drained", "protected"].iter().all(|key| !links[0].contains_key(*key)),
+        "{:?}",
+        links[0]
+    );
     let mut complaints = Vec::new();
     for row in rows()? {
         let found = match row.key.split_once('.') {
@@ -94,7 +98,7 @@ pub(crate) fn have_their_defaults() -> Result<()> {
             // Where it stands in the file above, it is no default.
             Some(("link", "nic" | "path")) => None,
             Some(("link", "kind")) => Some(&udp),
-            Some(("link", "drained")) => Some(&undrained),
+            Some(("link", "drained" | "protected")) => Some(&off),
             Some(("link", "engine")) => packet.get("engine"),
             Some(("link", key)) => links.iter().find_map(|link| link.get(key)),
             Some(_) => None,

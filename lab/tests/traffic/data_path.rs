@@ -24,6 +24,7 @@ use crate::faults::carry;
 use crate::reorder::GUEST;
 use crate::stage::{
     FAST, options, plan, ready, received, send_both_ways, send_file, told, under_a_file, whole, with_bundles,
+    with_links,
 };
 use crate::{Case, Need};
 
@@ -68,9 +69,10 @@ pub(crate) fn cases() -> Vec<Case> {
         Case::new("kernel_path_vanishes_with_a_process_that_is_killed", need, kill),
         Case::new("kernel_path_and_cells_take_turns_under_a_connection", need, turns),
         Case::new("cells_carry_what_the_kernel_path_cannot_and_say_why", need, fallbacks),
+        Case::new("kernel_path_of_a_sealed_bundle_over_protected_links", need, protected),
         Case::new("cells_do_without_rights_to_load_programs", need, without_rights),
         Case::new("kernel_path_needs_no_types_of_the_kernel", need, without_btf),
-        Case::new("kernel_path_through_the_nics_of_two_guests", Need::NewGuest, through_nics),
+        Case::new("kernel_path_through_the_nics_of_two_guests", Need::NewGuestAndMinutes, through_nics),
         Case::new("the_device_is_as_large_as_fits_into_links_whole", need, mtu_follows_links),
     ]
 }
@@ -114,7 +116,7 @@ pub(crate) fn carried(bundle: &Bundle<'_>) -> Result<[[u64; 2]; LINKS]> {
 }
 
 /// Those sent, over all links.
-fn sent(bundle: &Bundle<'_>) -> Result<u64> {
+pub(crate) fn sent(bundle: &Bundle<'_>) -> Result<u64> {
     Ok(carried(bundle)?.iter().map(|[sent, _]| sent).sum())
 }
 
@@ -146,29 +148,30 @@ fn carries() -> Result<()> {
     })
 }
 
-/// What the programs send beside heartbeats shows soon that nothing arrives, and TCP tries again before its timeout: no connection is lost.
+/// What the programs send beside heartbeats shows soon that nothing arrives, and the last segment is sent again before TCP's timeout: no
+/// connection is lost.
 fn black_hole() -> Result<()> {
     let mut seen = Vec::new();
     for _ in 0..ATTEMPTS {
-        let [left, stood] = first(|| {
+        let (left, stood, again) = first(|| {
             fault(|topology| topology.kill_switch(VICTIM), |topology| topology.revive_switch(VICTIM))
         })?;
-        if left <= LEFT_WITHIN && stood <= STANDS_STILL {
+        if left <= LEFT_WITHIN && stood <= STANDS_STILL && again > 0 {
             return Ok(());
         }
-        seen.push([left, stood]);
+        seen.push((left, stood, again));
     }
-    bail!("left after, and stood still for: {seen:?}")
+    bail!("left after, stood still for, and segments sent again: {seen:?}")
 }
 
 /// The link that carries all dies and comes back: both ends say so, and the connection goes on. Returns when both ends had left the
-/// link, and for how long the connection stood still.
+/// link, for how long the connection stood still, and how many segments its sender's end sent again.
 fn fault(
     break_link: impl FnOnce(&Topology) -> Result<Moment>,
     mend_link: impl FnOnce(&Topology) -> Result<Moment>,
-) -> Result<[Duration; 2]> {
+) -> Result<(Duration, Duration, u64)> {
     let options = kernel("active-backup", &["--primary", &nic(VICTIM)])?;
-    let (mut left, mut stood) = (Duration::ZERO, Duration::ZERO);
+    let (mut left, mut stood, mut again) = (Duration::ZERO, Duration::ZERO, 0);
     let plan = Plan { links: vec![LinkPlan::unshaped(); LINKS], ..plan(&[FAST; LINKS]) };
     with_bundles(plan, &options, |topology, bundles| {
         Bundle::wait_for_programs(bundles)?;
@@ -184,6 +187,7 @@ fn fault(
                 left = left.max(Duration::from_nanos(event.at_ns - broken));
             }
             ensure!(left <= LEFT_AT_LAST, "it was left after {left:?}");
+            again = bundles[0].status()?.counter("kernel_segments_again");
             carry(topology, 0)?;
             mended = mend_link(topology)?.before_ns;
             told(bundles, LINK_UP, VICTIM, mended)?;
@@ -197,7 +201,7 @@ fn fault(
         stood = outcome.gaps.longest_within(broken, mended).length;
         Ok(())
     })?;
-    Ok([left, stood])
+    Ok((left, stood, again))
 }
 
 /// Each flow keeps its link: nothing is overtaken or lost, and cells carry next to nothing. Connections are divided among the links, with
@@ -331,7 +335,7 @@ fn fallbacks() -> Result<()> {
     let sealed = Options { protection: Protection::LabKey, ..with("hash", &auto)? };
     let large = Options { mtu: Some(1_500), ..with("hash", &auto)? };
     let cases = [
-        (sealed, "cells are to be sealed"),
+        (sealed, "nothing is said to protect"),
         (large, "carries packets of 1500 bytes"),
         (with("duplicate", &auto)?, "the policy duplicate needs them"),
     ];
@@ -351,6 +355,33 @@ fn fallbacks() -> Result<()> {
     send_both_ways(&topology, FILE)?;
     let said = bundles[1].ask(&["status", DEVICE])?;
     ensure!(!said.contains("cells"), "nobody asked for more: {said}");
+    Bundle::stop_all(bundles)
+}
+
+/// Programs carry frames where both ends say of all links that they are protected; the session is sealed all the same.
+fn protected() -> Result<()> {
+    let topology = Topology::build(plan(&[FAST; LINKS]))?;
+    let options = Options { protection: Protection::LabKey, ..with("hash", &["--data-path", "auto"])? };
+    let [bare, all] = ["", ",protected"].map(|word| [0, 1].map(|link| format!("{}{word}", nic(link))));
+    with_links(&topology, &all, &options, |topology, bundles| {
+        Bundle::wait_for_programs(bundles)?;
+        ensure!(bundles[0].status()?.peers[0].sealed.is_some(), "the session is not sealed");
+        let before = sent(&bundles[0])?;
+        send_both_ways(topology, FILE)?;
+        let by_programs = sent(&bundles[0])? - before;
+        ensure!(by_programs > FILE, "{by_programs} bytes by programs");
+        Ok(())
+    })?;
+    with_links(&topology, &[all[0].clone(), bare[1].clone()], &options, |topology, bundles| {
+        let why = format!("nothing is said to protect {}", nic(1));
+        bundles.iter_mut().try_for_each(|bundle| in_cells(bundle, &why))?;
+        send_both_ways(topology, FILE)
+    })?;
+    let links = |host: usize| [&all, &bare][host].to_vec();
+    let mut bundles = Bundle::start_each(&topology, links, &options)?;
+    in_cells(&mut bundles[0], "it takes no frames of the kernel path on")?;
+    in_cells(&mut bundles[1], "nothing is said to protect")?;
+    send_both_ways(&topology, FILE)?;
     Bundle::stop_all(bundles)
 }
 

@@ -29,6 +29,7 @@ mod jumbo;
 mod lab;
 mod live;
 mod loads;
+mod macsec;
 mod metrics;
 mod moved;
 mod narrow;
@@ -114,6 +115,7 @@ enum Need {
     Kubernetes,
     Mpirun,
     NewGuest,
+    NewGuestAndMinutes,
 }
 
 impl Case {
@@ -189,6 +191,7 @@ fn cases() -> Vec<Case> {
         fits_in::cases(),
         fleet::cases(),
         frames::cases(),
+        macsec::cases(),
         carrier::cases(),
         changes::cases(),
         live::cases(),
@@ -266,6 +269,7 @@ fn missing(need: Need) -> Option<String> {
         Need::Kubernetes => fits_in::require_kubernetes(),
         Need::Mpirun => tool(MPIRUN),
         Need::NewGuest => daemon().and_then(|()| reorder::require_guest(tool)),
+        Need::NewGuestAndMinutes => all(&[Need::NewGuest]).and_then(|()| reorder::require_minutes()),
     };
     lack.err().map(|lack| format!("{lack:#}"))
 }

@@ -112,7 +112,7 @@ impl Bundle {
                 }
             }
             Kind::Hello => {
-                let hello = Hello::parse(payload)?;
+                let hello = Hello::parse_opened(payload)?;
                 if self.account(now, origin.link, peer, header, 0) && hello.link == header.link {
                     let (group, mut parts) = self.split();
                     group.handle_sealed_hello(now, origin, peer, &hello, &mut parts);

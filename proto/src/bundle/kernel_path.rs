@@ -47,6 +47,8 @@ pub struct KernelPath {
     pub end: KernelEnd,
     /// Whether flows may have it.
     pub open: bool,
+    /// Whether it works: else what was on its way is most likely lost.
+    pub up: bool,
     /// Bytes per second, as programs that spread flows take it; 0: unknown.
     pub speed: u64,
     /// How much later than by the nearest one a frame arrives.
@@ -216,7 +218,7 @@ impl Way<'_> {
     fn for_programs(&self, seats: &Seats) -> Option<KernelPath> {
         let (link, end, place) = (self.number, self.path.kernel?, usize::from(self.number));
         let (open, speed, delay) = (seats.links & 1 << link != 0, seats.speeds[place], seats.delays[place]);
-        self.link.settings.kernel.map(|_| KernelPath { link, end, open, speed, delay })
+        self.link.settings.kernel.map(|_| KernelPath { link, end, open, up: self.path.up, speed, delay })
     }
 
     /// Whether programs can send over it what cells can.

@@ -115,7 +115,7 @@ pub struct Hello {
     pub drains: bool,
     /// For people.
     pub name: Name,
-    /// Where this link of the speaker receives frames of the kernel path; only where its cells are not sealed.
+    /// Where this link of the speaker receives frames of the kernel path; where its cells are sealed, only in a sealed hello.
     pub kernel: Option<KernelEnd>,
 }
 
@@ -141,12 +141,27 @@ pub fn greeter(cell: &[u8]) -> Option<(u8, NodeId)> {
 }
 
 impl Hello {
-    /// Reads a hello from the payload of a cell. Bytes behind it are ignored (frames may be padded).
+    /// Reads a hello from the payload of a cell that was not sealed. Bytes behind it are ignored (frames may be padded).
     ///
     /// # Errors
     /// [`Malformed`] when the bytes are not a hello.
     pub fn parse(payload: &[u8]) -> Result<Self, Malformed> {
         let mut reader = Reader(payload);
+        let hello = Self::read(&mut reader)?;
+        // Behind the greeting of a node that seals stands its group tag.
+        if hello.seals { Ok(hello) } else { hello.read_further(&mut reader) }
+    }
+
+    /// The same of a sealed cell that was opened, without its tag.
+    ///
+    /// # Errors
+    /// As [`Self::parse`].
+    pub fn parse_opened(payload: &[u8]) -> Result<Self, Malformed> {
+        let mut reader = Reader(payload);
+        Self::read(&mut reader)?.read_further(&mut reader)
+    }
+
+    fn read(reader: &mut Reader<'_>) -> Result<Self, Malformed> {
         let node = NodeId(reader.u64()?);
         let (incarnation, group) = (reader.u64()?, reader.u64()?);
         let (session, your_session, cell_max) = (reader.u16()?, reader.u16()?, reader.u16()?);
@@ -161,10 +176,6 @@ impl Hello {
         if receives == Some(0) {
             return Err(Malformed::Field);
         }
-        // Behind the greeting of a node that seals stands its group tag.
-        let further = if capabilities & SEALS == 0 && !reader.0.is_empty() { reader.u8()? } else { 0 };
-        let kernel =
-            (further & KERNEL != 0).then(|| kernel_end(&mut reader, further & ORDERS != 0)).transpose()?;
         Ok(Self {
             node,
             incarnation,
@@ -183,8 +194,16 @@ impl Hello {
             ends: capabilities & ENDS != 0,
             drains: capabilities & DRAINS != 0,
             name,
-            kernel,
+            kernel: None,
         })
+    }
+
+    /// Adds what stands behind the hello of a node that is not an older one.
+    fn read_further(self, reader: &mut Reader<'_>) -> Result<Self, Malformed> {
+        let further = if reader.0.is_empty() { 0 } else { reader.u8()? };
+        let kernel =
+            (further & KERNEL != 0).then(|| kernel_end(reader, further & ORDERS != 0)).transpose()?;
+        Ok(Self { kernel, ..self })
     }
 
     /// Writes the hello to `payload` (at least [`HELLO_MAX`] bytes) and returns its length.
@@ -197,7 +216,7 @@ impl Hello {
         if let Some(receives) = self.receives {
             writer.u32(receives);
         }
-        if let Some(KernelEnd { mac, address, port, orders }) = self.kernel.filter(|_| !self.seals) {
+        if let Some(KernelEnd { mac, address, port, orders }) = self.kernel {
             let further = KERNEL | if orders { ORDERS } else { 0 };
             writer.u8(further).bytes(&mac).u16(port).bytes(&address.octets());
         }
@@ -310,10 +329,12 @@ mod tests {
     }
 
     #[test]
-    fn a_node_that_seals_has_no_kernel_path() {
-        let mut bytes = [0xff; HELLO_MAX];
+    fn a_node_that_seals_says_in_sealed_cells_where_it_takes_frames() {
+        let mut bytes = [0; HELLO_MAX];
         let hello = Hello { seals: true, ..example() };
-        hello.emit(&mut bytes);
+        let length = hello.emit(&mut bytes);
+        assert_eq!(Hello::parse_opened(&bytes[..length]), Ok(hello));
+        bytes[length - 1 - KERNEL_END..].fill(0xff);
         assert_eq!(Hello::parse(&bytes), Ok(Hello { kernel: None, ..hello }), "a tag stands behind it");
     }
 

@@ -191,7 +191,7 @@ fn an_ethernet_link_has_a_nic_and_no_addresses() {
     let why = |text| parse_link(text, PORTS).expect_err(text);
     assert_eq!(
         why("ether:eth1,peer=1.2.3.4:1"),
-        "unknown part `peer=1.2.3.4:1`; allowed: engine=, completion=, rate=, down=, up=, weight="
+        "unknown part `peer=1.2.3.4:1`; allowed: engine=, completion=, rate=, down=, up=, weight=, protected"
     );
     assert!(why("ether:").contains("`` cannot name a network interface"));
     assert_eq!(

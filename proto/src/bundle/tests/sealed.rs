@@ -54,6 +54,23 @@ fn whatever_is_touched_is_refused_and_counts_for_nothing() {
     assert_eq!((pair.received(1), &pair.delivered[1]), (received + 1, &vec![frame]));
 }
 
+/// Where links take frames of the kernel path is for peers alone, and what greetings say of it counts for nothing.
+#[test]
+fn where_a_link_takes_frames_is_said_in_sealed_hellos() {
+    let mut pair = Pair::new(Cipher::fastest());
+    let (mac, address) = ([2, 0xcc, 0xcc, 0xcc, 0xcc, 9], core::net::Ipv6Addr::LOCALHOST);
+    let end = crate::KernelEnd { mac, address, port: 7421, orders: false };
+    pair.nodes[0].links[1].settings.kernel = Some(end);
+    assert_eq!(pair.nodes[0].hello(1, None).kernel, None);
+    let to = super::pair::address(1, 1);
+    pair.nodes[0].out.outbox.push(Control::Answer { link: 1, peer: 0, to });
+    let sent = pair.sent_by(0);
+    assert!(sent.iter().all(|cell| cell.bytes.windows(6).all(|window| window != mac)));
+    sent.iter().for_each(|cell| pair.deliver(cell));
+    let known = |pair: &mut Pair| pair.nodes[1].outbound().iter().map(|path| path.kernel).collect::<Vec<_>>();
+    assert_eq!(known(&mut pair), [None, Some(end)]);
+}
+
 #[test]
 fn what_is_repeated_is_refused() {
     let mut pair = Pair::new(Cipher::fastest());
