@@ -210,6 +210,7 @@ fn balances(policy: &str) -> Result<()> {
     let plan = Plan { links: vec![LinkPlan::unshaped(); LINKS], ..plan(&[FAST; LINKS]) };
     with_bundles(plan, &kernel(policy, &[])?, |topology, bundles| {
         Bundle::wait_for_programs(bundles)?;
+        send_both_ways(topology, 1 << 10)?;
         let frames = |bundle: &Bundle<'_>| Ok::<_, anyhow::Error>(bundle.status()?.counter("frames_sent"));
         let in_cells = frames(&bundles[0])?;
         let (at, pace) = (SocketAddr::new(address(1), 0), Pace { per_second: 1_000, bytes: 200 });
