@@ -15,7 +15,7 @@ help:
 	@echo "make install    below PREFIX=$(PREFIX), staged in DESTDIR; or uninstall"
 	@echo "make deb        a Debian package; deb-test tries it in a clean Debian, 5 minutes"
 	@echo "make release    archive, package, checksums in target/release-VERSION"
-	@echo "make test       all tests: about 15 minutes with the build; fleet-test: with etcd, DNS; guests-test: in guests"
+	@echo "make test       all tests: about 20 minutes with the build; fleet-test: with etcd, DNS; guests-test: in guests"
 	@echo "make demo       one TCP connection over two links, one of which dies: a minute"
 	@echo "make bench      throughput, CPU, round trips beside bare links: 10 minutes"
 	@echo "make papers     the papers' measurements, published beside ours: 45 minutes;"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0
  *
  * Senders: flows that share a place by a hash. They have one link and move together, and it is counted what they send and receive,
- * for policies that balance by that. Which link one has, the core decides: `choose_by_sender` in `send.bpf.c`.
+ * for policies that balance by that. Which link one has, the core decides: `choose_by_sender` in `choose.h`.
  */
 #pragma once
 

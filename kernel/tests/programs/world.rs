@@ -18,7 +18,7 @@ pub(crate) const MS: u64 = 1_000_000;
 const SEGMENT: u32 = 1_448;
 /// Segments of the longest superframe.
 const SEGMENTS_MAX: u32 = 44;
-/// How many nanoseconds later a frame may arrive for each that it does not wait; `LATER` of `programs/send.bpf.c`.
+/// How many nanoseconds later a frame may arrive for each that it does not wait; `LATER` of `programs/choose.h`.
 const LATER: u64 = 32;
 
 static CHOICE: Model = Model::new("choose");
