@@ -16,7 +16,7 @@ use std::time::Duration;
 use tabane_io::{DeviceSocket, MappedArray, now_ns};
 
 use crate::Error;
-use crate::layout::{AgainCounts, FLOWS, HEADERS_MAX, LastSegment, SEGMENT_MAX};
+use crate::layout::{AgainCounts, FLOWS, LastSegment};
 
 const WORD: usize = size_of::<u64>();
 const WORDS: usize = size_of::<LastSegment>() / WORD;
@@ -154,24 +154,4 @@ fn sum(bytes: &[u8], start: u32) -> u16 {
         all = (all & 0xffff) + carry;
     }
     u16::try_from(all).unwrap_or(0)
-}
-
-impl LastSegment {
-    /// From its bytes, as the kernel keeps them.
-    fn from_bytes(bytes: &[u8]) -> Option<Self> {
-        let long = |at: usize| Some(u64::from_ne_bytes(bytes.get(at..at + 8)?.try_into().ok()?));
-        let word = |at: usize| Some(u32::from_ne_bytes(bytes.get(at..at + 4)?.try_into().ok()?));
-        let headers = bytes.get(32..32 + HEADERS_MAX)?.try_into().ok()?;
-        let payload = bytes.get(32 + HEADERS_MAX..32 + HEADERS_MAX + SEGMENT_MAX)?.try_into().ok()?;
-        Some(Self {
-            version: long(0)?,
-            sent_ns: long(8)?,
-            path: word(16)?,
-            frame_bytes: word(20)?,
-            header_bytes: word(24)?,
-            payload_bytes: word(28)?,
-            headers,
-            payload,
-        })
-    }
 }

@@ -70,19 +70,31 @@ macro_rules! entries {
                     debug_assert_eq!(bytes.len(), size_of::<Self>(), "no holes");
                     bytes
                 }
+
+                /// From such bytes; `None`: they are too few.
+                pub fn from_bytes(bytes: &[u8]) -> Option<Self> {
+                    $(let $field = Field::of_entry(bytes.get(std::mem::offset_of!($name, $field)..)?)?;)*
+                    Some(Self { $($field),* })
+                }
             }
         )*
     };
 }
 
 /// A field as the kernel keeps it.
-trait Field {
+trait Field: Sized {
     fn to_ne_bytes_of_entry(&self) -> Vec<u8>;
+    /// What stands first.
+    fn of_entry(bytes: &[u8]) -> Option<Self>;
 }
 
 impl Field for u32 {
     fn to_ne_bytes_of_entry(&self) -> Vec<u8> {
         self.to_ne_bytes().to_vec()
+    }
+
+    fn of_entry(bytes: &[u8]) -> Option<Self> {
+        bytes.first_chunk().copied().map(Self::from_ne_bytes)
     }
 }
 
@@ -90,11 +102,19 @@ impl Field for u64 {
     fn to_ne_bytes_of_entry(&self) -> Vec<u8> {
         self.to_ne_bytes().to_vec()
     }
+
+    fn of_entry(bytes: &[u8]) -> Option<Self> {
+        bytes.first_chunk().copied().map(Self::from_ne_bytes)
+    }
 }
 
 impl<const BYTES: usize> Field for [u8; BYTES] {
     fn to_ne_bytes_of_entry(&self) -> Vec<u8> {
         self.to_vec()
+    }
+
+    fn of_entry(bytes: &[u8]) -> Option<Self> {
+        bytes.first_chunk().copied()
     }
 }
 
