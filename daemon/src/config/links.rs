@@ -13,7 +13,7 @@ use super::limits::{LINKS, NAMES, PEERS, PORT, WEIGHT};
 use super::ports::Ports;
 use super::problem::{Place, Problem, quoted};
 use super::rate::resolve_rate;
-use super::settings::{LinkSettings, Settings, parse_link_text};
+use super::settings::{Given, LinkSettings, Settings, parse_link_text};
 use super::typed::{number, value, word};
 use super::window::resolve_window;
 use super::{EtherConfig, LinkConfig, LinkRate};
@@ -145,7 +145,9 @@ fn check_count(problems: &mut Vec<Problem>, settings: &Settings) -> bool {
 /// Weights are relative, so all links have one or none has; and data needs a link that is not drained. While a bundle runs, links may
 /// come to less: one by one.
 pub(super) fn check_together(problems: &mut Vec<Problem>, settings: &Settings) {
-    if let Some(last) = settings.links.last().filter(|_| settings.links.iter().all(is_drained)) {
+    if let Some(last) =
+        settings.links.last().filter(|_| settings.links.iter().all(|link| is_on(link.drained.as_ref())))
+    {
         let place = last.drained.as_ref().map_or(&last.place, |given| &given.place);
         problems.push(Problem::new(place, "all links are drained", "one at least that is not"));
     }
@@ -179,7 +181,7 @@ fn resolve_link(problems: &mut Vec<Problem>, typed: &LinkSettings, ports: Ports)
         return resolve_ether_link(problems, typed, nic);
     }
     let local = value(problems, typed.local.as_ref(), LOCAL_ALLOWED, parse_local);
-    let (rate, weight) = share(problems, typed);
+    let alike = alike(problems, typed);
     let port = typed.port.as_ref().map(|given| {
         let port = number(problems, Some(given), PORT, ports.first);
         ports.check(problems, &given.place, &format!("port {port}"), port);
@@ -189,18 +191,7 @@ fn resolve_link(problems: &mut Vec<Problem>, typed: &LinkSettings, ports: Ports)
     let peers = peers(problems, typed, ports);
     check_families(problems, typed, local, &peers);
     check_not_itself(problems, typed, local, &peers, ports.first);
-    Some(LinkConfig {
-        nic: nic?,
-        local,
-        port,
-        peers,
-        rate,
-        weight,
-        drained: is_drained(typed),
-        protected: is_protected(typed),
-        ether: None,
-        window: None,
-    })
+    Some(LinkConfig { nic: nic?, local, port, peers, ..alike })
 }
 
 /// A link of Ethernet frames.
@@ -213,7 +204,7 @@ fn resolve_ether_link(
         let what = "Ethernet frames have no IP addresses";
         problems.push(Problem::new(&given.place, what, "this with kind = \"udp\""));
     }
-    let (rate, weight) = share(problems, typed);
+    let alike = alike(problems, typed);
     let ways = &reclaim::Method::ALL;
     let ether = EtherConfig {
         engine: word(problems, typed.engine.as_ref(), &Engine::ALL, Engine::name, Engine::default()),
@@ -229,18 +220,7 @@ fn resolve_ether_link(
         let what = "AF_PACKET does not show when frames have left";
         problems.push(Problem::new(&given.place, what, "this with engine = \"xdp\" or \"auto\""));
     }
-    Some(LinkConfig {
-        nic: nic?,
-        local: None,
-        port: None,
-        peers: Vec::new(),
-        rate,
-        weight,
-        drained: is_drained(typed),
-        protected: is_protected(typed),
-        ether: Some(ether),
-        window: None,
-    })
+    Some(LinkConfig { nic: nic?, ether: Some(ether), ..alike })
 }
 
 /// A link through memory.
@@ -250,34 +230,29 @@ fn resolve_window_link(problems: &mut Vec<Problem>, typed: &LinkSettings) -> Opt
         let what = "a window of memory has neither NIC nor addresses";
         problems.push(Problem::new(&given.place, what, "this with kind = \"udp\""));
     }
-    let (rate, weight) = share(problems, typed);
+    let alike = alike(problems, typed);
     let window = resolve_window(problems, &typed.place, &typed.window)?;
-    Some(LinkConfig {
-        nic: window.link_name(),
+    Some(LinkConfig { nic: window.link_name(), window: Some(window), ..alike })
+}
+
+fn is_on(given: Option<&Given<bool>>) -> bool {
+    given.is_some_and(|given| given.value)
+}
+
+/// What links of all kinds have, without a name.
+fn alike(problems: &mut Vec<Problem>, typed: &LinkSettings) -> LinkConfig {
+    LinkConfig {
+        nic: String::new(),
         local: None,
         port: None,
         peers: Vec::new(),
-        rate,
-        weight,
-        drained: is_drained(typed),
-        protected: is_protected(typed),
+        rate: resolve_rate(problems, &typed.rate),
+        weight: typed.weight.as_ref().map(|given| number(problems, Some(given), WEIGHT, 1)),
+        drained: is_on(typed.drained.as_ref()),
+        protected: is_on(typed.protected.as_ref()),
         ether: None,
-        window: Some(window),
-    })
-}
-
-fn is_drained(typed: &LinkSettings) -> bool {
-    typed.drained.as_ref().is_some_and(|given| given.value)
-}
-
-fn is_protected(typed: &LinkSettings) -> bool {
-    typed.protected.as_ref().is_some_and(|given| given.value)
-}
-
-/// Rate and weight.
-fn share(problems: &mut Vec<Problem>, typed: &LinkSettings) -> (LinkRate, Option<u32>) {
-    let rate = resolve_rate(problems, &typed.rate);
-    (rate, typed.weight.as_ref().map(|given| number(problems, Some(given), WEIGHT, 1)))
+        window: None,
+    }
 }
 
 fn nic(problems: &mut Vec<Problem>, typed: &LinkSettings) -> Option<String> {
