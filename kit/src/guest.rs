@@ -36,8 +36,11 @@ pub use visit::Visit;
 
 /// The option that tells a command that it is in the guest, and where its figures go.
 pub const HERE: &str = "here";
-/// Modules of every guest: what topologies and bundles are made of.
-const MODULES: [&str; 4] = ["tun", "veth", "bridge", "sch_tbf"];
+/// Modules of every guest: its disk's, and what topologies and bundles are made of.
+const MODULES: [&str; 5] = ["virtio_blk", "tun", "veth", "bridge", "sch_tbf"];
+
+/// Longest that a guest may boot.
+pub const BOOT_WITHIN: Duration = Duration::from_secs(300);
 
 /// Where `make vm-setup` puts kernel and virtme-ng.
 const DIRECTORY: &str = "target/vm";
@@ -237,14 +240,22 @@ impl Guest {
         daemon: &Path,
         limit: Duration,
     ) -> Result<T> {
-        let mut visit = self.start(arguments, modules, daemon)?;
+        let mut visit = self.begin(arguments, modules, daemon)?;
         visit.wait(limit)?;
-        if !visit.has_begun() {
-            println!("  the guest's kernel stopped at boot, as emulated ones do now and then: once more");
-            visit = self.start(arguments, modules, daemon)?;
-            visit.wait(limit)?;
-        }
         visit.figures()
+    }
+
+    /// As [`Guest::start`], and waits until it has begun. An emulated kernel stops at boot now and then, and is booted once more.
+    ///
+    /// # Errors
+    /// It cannot be booted, or has not begun after [`BOOT_WITHIN`].
+    pub fn begin(&self, arguments: &[String], modules: &[&str], daemon: &Path) -> Result<Visit> {
+        let mut visit = self.start(arguments, modules, daemon)?;
+        if !visit.begins_within(BOOT_WITHIN)? {
+            println!("  the guest's kernel stopped at boot: once more");
+            visit = self.start(arguments, modules, daemon)?;
+        }
+        Ok(visit)
     }
 
     /// As [`Guest::run`], without waiting for anything.

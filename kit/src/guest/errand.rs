@@ -3,12 +3,25 @@
 use std::env;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 use anyhow::{Context, Result, bail};
 use tempfile::TempDir;
 
 use super::HERE;
+use crate::tool;
 
+/// The disk with the programs, and where they are unpacked.
+const DISK: &str = "/dev/vda";
+const PACKED: &str = "/run/bin";
+/// Packs, as the file that is its first argument, the other ones, what else is started often, and the libraries of all.
+const PACK: &str = r#"
+    image=$1; shift
+    PATH=$PATH:/usr/sbin:/sbin
+    set -- "$@" $(command -v ip) $(command -v tc) $(command -v iperf3)
+    libraries=$(ldd "$@" | sed -n 's/.*=> \(\/[^ ]*\).*/\1/p' | sort -u)
+    tar --create --dereference --absolute-names --transform='s,.*/,,' --file="$image" -- "$@" $libraries
+"#;
 /// Lines of a guest's last words.
 const LAST_WORDS: usize = 5;
 
@@ -42,27 +55,30 @@ impl Errand {
         self.directory.path().join(name)
     }
 
-    /// What a shell in the guest does. There, all but /run and the directory is read-only, and every read from a file
-    /// goes through QEMU: so the programs are copied, and those that topologies start a hundred times, with the libraries of all.
+    /// Packs the programs that topologies start a hundred times, with their libraries, into the file that [`Errand::script`] unpacks.
+    pub(super) fn pack(&self) -> Result<PathBuf> {
+        let image = self.file("programs");
+        let mut packing = Command::new("sh");
+        packing.args(["-c", PACK, "sh"]).arg(&image).args([&self.lab, &self.daemon]).args(&self.probe);
+        tool::run(&mut packing).context("programs for the guest").map(|_| image)
+    }
+
+    /// What a shell in the guest does. There, all but /run and the directory is read-only, and every read from a file goes through
+    /// QEMU, 4 KB at a time: so the programs come on a disk of their own.
     pub(super) fn script(&self, root: &Path, modules: &[&str], arguments: &[String]) -> String {
         let words: Vec<String> = arguments.iter().map(|word| quoted(word)).collect();
         let [progress, figures, code] =
             ["progress", "figures", "code"].map(|name| quoted_path(&self.file(name)));
-        let probe = self.probe.as_deref().map(quoted_path);
+        let [lab, daemon] = [&self.lab, &self.daemon].map(|path| quoted_path(&packed(path)));
         [
-            "export TMPDIR=/run TABANE_BIN=/run/tabane PATH=$PATH:/usr/sbin:/sbin".to_string(),
+            format!("export TMPDIR=/run TABANE_BIN={daemon} PATH={PACKED}:$PATH:/usr/sbin:/sbin"),
             format!("exec >{progress} 2>&1"),
             format!("modprobe -d {} -a {} || exit 1", quoted_path(root), modules.join(" ")),
-            "mkdir /run/netns /run/bin /run/lib".to_string(),
+            format!("mkdir /run/netns {PACKED}"),
+            format!("tar --extract --file={DISK} --blocking-factor=2048 --directory={PACKED} || exit 1"),
+            format!("export LD_LIBRARY_PATH={PACKED}"),
             format!("cd {}", quoted_path(self.directory())),
-            format!("cp {} /run/tabane-lab", quoted_path(&self.lab)),
-            format!("cp {} /run/tabane", quoted_path(&self.daemon)),
-            probe.map_or(String::new(), |path| format!("cp {path} /run/tabane-probe")),
-            "cp -L $(command -v ip) $(command -v tc) /run/bin".to_string(),
-            r"cp -L $(ldd /run/bin/* /run/tabane* | sed -n 's/.*=> \(\/[^ ]*\).*/\1/p' | sort -u) /run/lib"
-                .to_string(),
-            "export PATH=/run/bin:$PATH LD_LIBRARY_PATH=/run/lib".to_string(),
-            format!("/run/tabane-lab {} --{HERE} {figures}", words.join(" ")),
+            format!("{lab} {} --{HERE} {figures}", words.join(" ")),
             format!("echo $? >{code}"),
         ]
         .join("\n")
@@ -106,6 +122,11 @@ fn last_lines(text: &str, count: usize) -> String {
     lines[lines.len().saturating_sub(count)..].join("; ")
 }
 
+/// Where the guest has what is `path` here.
+fn packed(path: &Path) -> PathBuf {
+    Path::new(PACKED).join(path.file_name().unwrap_or_default())
+}
+
 fn quoted_path(path: &Path) -> String {
     quoted(&path.to_string_lossy())
 }
@@ -125,8 +146,10 @@ mod tests {
 
     #[test]
     fn words_reach_the_shell_as_they_are() {
-        let script = errand().script(Path::new("/k"), &["tun"], &["it's".to_string(), "a b".to_string()]);
-        assert!(script.contains(r"/run/tabane-lab 'it'\''s' 'a b' --here '/"), "{script}");
+        let errand = errand();
+        let script = errand.script(Path::new("/k"), &["tun"], &["it's".to_string(), "a b".to_string()]);
+        let name = errand.lab.file_name().unwrap().display();
+        assert!(script.contains(&format!(r"'/run/bin/{name}' 'it'\''s' 'a b' --here '/")), "{script}");
         assert!(script.contains("modprobe -d '/k' -a tun || exit 1"), "{script}");
     }
 

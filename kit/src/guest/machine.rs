@@ -29,9 +29,9 @@ impl Machine {
     /// Boots `guest`, and has a shell do `script` there.
     ///
     /// # Errors
-    /// virtme-ng cannot be started.
+    /// The guest's programs cannot be packed, or virtme-ng cannot be started.
     pub(super) fn boot(guest: &Guest, script: &str, errand: &Errand) -> Result<Machine> {
-        let process = Process::start(command(guest, script, errand))?;
+        let process = Process::start(command(guest, script, errand, &errand.pack()?))?;
         Ok(Machine { qemu: Qemu { pid_file: errand.file(PID_FILE) }, process })
     }
 
@@ -70,7 +70,7 @@ impl Drop for Qemu {
     }
 }
 
-fn command(guest: &Guest, script: &str, errand: &Errand) -> Command {
+fn command(guest: &Guest, script: &str, errand: &Errand, programs: &Path) -> Command {
     let mut command = Command::new(&guest.virtme);
     command.arg("--kimg").arg(guest.image());
     command.args([
@@ -85,9 +85,15 @@ fn command(guest: &Guest, script: &str, errand: &Errand) -> Command {
     command.arg("--rwdir").arg(errand.directory());
     command.args(["--cwd", "/", "--script-sh", script]);
     command.args(["--qemu-opts", "-pidfile"]).arg(errand.file(PID_FILE));
+    command.args(disk(programs));
     command.args(guest.window.iter().flat_map(device));
     command.args(guest.cables.iter().enumerate().flat_map(|(number, cable)| nic(number, cable)));
     command
+}
+
+/// The disk that has `image`, which cannot be written.
+fn disk(image: &Path) -> [String; 2] {
+    ["-drive".to_string(), format!("if=virtio,format=raw,readonly=on,file={}", escaped(image))]
 }
 
 /// The PCI device that shows `window` to the guest; it interrupts nobody.

@@ -10,7 +10,7 @@ use anyhow::{Context, Result, ensure};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use super::{Cable, Model};
+use super::{BOOT_WITHIN, Cable, Model};
 use crate::clock::wait_for;
 use crate::netns::Namespace;
 use crate::tool;
@@ -21,8 +21,6 @@ const CONTROL: &str = "control";
 const PORT: u16 = 7432;
 /// How long a driver may take to find its NICs.
 const NIC_WITHIN: Duration = Duration::from_secs(30);
-/// How long the other guest may take to boot.
-const BOOT_WITHIN: Duration = Duration::from_secs(300);
 /// How long one answer may take.
 pub const ANSWER_WITHIN: Duration = Duration::from_secs(120);
 

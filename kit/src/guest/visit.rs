@@ -65,9 +65,17 @@ impl Visit {
         self.figures()
     }
 
-    /// Whether the guest did anything of its errand.
-    pub(super) fn has_begun(&self) -> bool {
-        self.errand.has_begun()
+    /// Waits until the guest begins with its errand; `false`: it went down before.
+    pub(super) fn begins_within(&mut self, limit: Duration) -> Result<bool> {
+        let deadline = Instant::now() + limit;
+        let _step = progress::step(&format!("booting Linux {} in the guest", self.version));
+        while self.machine.is_running()? && !self.errand.has_begun() {
+            if Instant::now() >= deadline {
+                bail!("the guest has not begun within {limit:?}");
+            }
+            thread::sleep(LOOK_AGAIN_AFTER);
+        }
+        Ok(self.errand.has_begun())
     }
 
     /// The figures that the guest handed over before it went down.
@@ -79,15 +87,14 @@ impl Visit {
 
     pub(super) fn wait(&mut self, limit: Duration) -> Result<()> {
         let deadline = Instant::now() + limit;
-        let mut shown = format!("booting Linux {} in the guest", self.version);
-        let mut step = progress::step(&shown);
+        let (mut shown, mut step) = (String::new(), None);
         while self.machine.is_running()? {
             if Instant::now() >= deadline {
                 bail!("the guest has not ended within {limit:?}: {}", self.errand.last_words());
             }
             if let Some(says) = self.errand.step().filter(|says| *says != shown) {
                 drop(step);
-                step = progress::step(&says);
+                step = Some(progress::step(&says));
                 shown = says;
             }
             thread::sleep(LOOK_AGAIN_AFTER);

@@ -138,7 +138,7 @@ fn measure(options: &Options, model: Model) -> Result<Vec<Measured>> {
             format!("--seed={}", options.common.seed),
         ];
         let cables = pair::cables(sockets.path(), side, LINKS, model);
-        guest.clone().with_cables(cables).start(&arguments, &[model.module()], &daemon)
+        guest.clone().with_cables(cables).begin(&arguments, &[model.module()], &daemon)
     };
     let (first, other) = (boot(0)?, boot(1)?);
     first.finish(LIMIT).with_context(|| format!("the other guest said last: \"{}\"", other.last_words()))
