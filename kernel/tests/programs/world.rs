@@ -21,6 +21,9 @@ const SEGMENTS_MAX: u32 = 44;
 /// How many nanoseconds later a frame may arrive for each that it does not wait; `LATER` of `programs/choose.h`.
 const LATER: u64 = 32;
 
+/// A world ends when a frame is later than this.
+const LATE_MAX: u64 = 240 * MS;
+
 static CHOICE: Model = Model::new("choose");
 
 /// A frame that comes. Its place in the output is its place among arrivals.
@@ -90,7 +93,7 @@ impl World {
         let count = random.random_range(1..=4);
         // In every third world the rates that the program is told are wrong.
         let is_wrong = random.random_range(0..3) == 0;
-        // Four links of 200 Mbit/s: the qdisc holds, and tells apart, what they carry in 240 ms, more than frames are late here.
+        // Four links of 200 Mbit/s: the qdisc holds, and tells apart, what they carry in `LATE_MAX`.
         let fastest = random.random_range(40..80);
         let links = (0..count).map(|_| Line::new(&mut random, fastest, is_wrong)).collect();
         let segmented = [0.0, 0.5, 1.0][random.random_range(0..3)];
@@ -109,6 +112,9 @@ impl World {
             let next = next.entry(sent.lane).or_insert(first);
             self.carry(sent, link, *next, &mut arrivals, &mut longest);
             *next += u64::from(sent.segments);
+            if longest > LATE_MAX {
+                break;
+            }
         }
         arrivals.sort_by_key(|arrival| arrival.at);
         Ok((arrivals, longest))
