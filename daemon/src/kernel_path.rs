@@ -222,9 +222,9 @@ impl Running {
         let number = port.local_addr().map_err(|error| error.to_string())?.port();
         let device = netlink::nic(&config.name).map_err(|error| error.to_string())?;
         let reorder = reorder(config, beside);
-        let entry = reorder.as_ref().map(Reorder::entry);
-        let plan = Plan { device: device.index, reorder: entry, port: number, peers: NODES };
-        let mut programs = tabane_kernel::KernelPath::attach(&plan).map_err(|error| refused(&error))?;
+        let plan = Plan { device: device.index, port: number, peers: NODES };
+        let mut programs =
+            tabane_kernel::KernelPath::attach(&plan, reorder.as_ref()).map_err(|error| refused(&error))?;
         if let Some(mac) = device.mac {
             programs.set_own(mac).map_err(|error| error.to_string())?;
         }

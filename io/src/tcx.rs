@@ -1,18 +1,20 @@
-//! Places of BPF programs at a NIC's traffic control (TCX), which see each frame that it receives or sends.
+//! Places of BPF programs at a NIC's traffic control (TCX), which see each frame that it receives or sends; and those in a pair of
+//! devices.
 //!
 //! The place is a descriptor: when the last copy of it is closed, also by a crash, the program is off the NIC. Programs of others
 //! stay where they are.
 //!
-//! Source: `linux/bpf.h` and `kernel/bpf/tcx.c` of Linux 6.18 (TCX: since 6.6).
+//! Source: `linux/bpf.h` and `kernel/bpf/tcx.c` of Linux 6.18 (TCX: since 6.6), `drivers/net/netkit.c` (since 6.7).
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 
 use crate::bpf;
 
-/// `BPF_TCX_INGRESS`, `BPF_TCX_EGRESS`.
+/// `BPF_TCX_INGRESS`, `BPF_TCX_EGRESS`, `BPF_NETKIT_PRIMARY`.
 const INGRESS: u32 = 46;
 const EGRESS: u32 = 47;
+const ACROSS: u32 = 54;
 
 /// Which frames of a NIC a program sees.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -21,6 +23,8 @@ pub enum Direction {
     Ingress,
     /// Those that it is about to send, with the headers and the segmentation state that the stack gave them.
     Egress,
+    /// Those that the first half of a pair is given ([`crate::netlink::add_pair`]), on their way to the other one.
+    Across,
 }
 
 /// Puts a program behind those that the NIC of this index has, for as long as the descriptor lives.
@@ -31,6 +35,7 @@ pub fn attach(program: impl AsFd, nic: u32, direction: Direction) -> io::Result<
     let place = match direction {
         Direction::Ingress => INGRESS,
         Direction::Egress => EGRESS,
+        Direction::Across => ACROSS,
     };
     bpf::attach(program, nic, place, 0)
 }

@@ -14,7 +14,6 @@ pub(crate) fn trials(needs: &Needs) -> Vec<Trial> {
     vec![
         needs.trial(Some(Need::Tun), "netlink::device_settings_take_effect", device_settings_take_effect),
         needs.trial(Some(Need::Tun), "netlink::noqueue_is_accepted_on_a_tap", noqueue_is_accepted_on_a_tap),
-        needs.trial(namespaces, "netlink::a_pair_is_mute_and_goes_as_one", a_pair_is_mute_and_goes_as_one),
         needs.trial(
             namespaces,
             "netlink::carrier_loss_and_removal_are_reported",
@@ -50,23 +49,6 @@ fn noqueue_is_accepted_on_a_tap() {
         netlink::set_device(tap.index(), &DeviceSettings { up: Some(true), ..Default::default() }).unwrap();
         netlink::set_qdisc_noqueue(tap.index()).unwrap();
         assert_eq!(netlink::nic("tb0").unwrap().qdisc, "noqueue");
-    });
-}
-
-fn a_pair_is_mute_and_goes_as_one() {
-    Host::new().unwrap().run(|| {
-        let halves = ["tb0.far", "tb0.near"];
-        netlink::add_pair(halves).unwrap();
-        assert!(netlink::add_pair(halves).unwrap_err().is_so_already());
-        for half in halves.map(|half| netlink::nic(half).unwrap().index) {
-            netlink::set_device(half, &DeviceSettings { up: Some(true), ..Default::default() }).unwrap();
-        }
-        until("carrier", || halves.iter().all(|half| netlink::nic(half).unwrap().operational).then_some(()));
-        // An address comes with the carrier, or not at all.
-        assert_eq!(halves.map(|half| netlink::nic(half).unwrap().link_local), [None; 2]);
-        netlink::delete_device(halves[1]).unwrap();
-        assert_eq!(netlink::nic_names().unwrap(), ["lo"]);
-        assert!(netlink::delete_device(halves[0]).unwrap_err().is_so_already());
     });
 }
 

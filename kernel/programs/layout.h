@@ -158,7 +158,7 @@ struct last_segment {
 };
 
 /* What happened to frames that the programs did not carry, and to those that they refused. `user_`: the frame goes on to the
- * device's reader and travels in cells. `drop_`: it is gone. `pass_`: it is left to the stack. Index: processor. */
+ * device's reader and travels in cells. `drop_`: it is gone. `pass_`: it is left to the stack. And to those with a place in an order. Index: processor. */
 struct counts {
 	__u64 user_multicast;   /* To more than one receiver. */
 	__u64 user_protocol;    /* Neither IPv4 nor IPv6, or with a VLAN tag. */
@@ -175,6 +175,13 @@ struct counts {
 	__u64 drop_protocol;    /* Inside is neither IPv4 nor IPv6. */
 	__u64 drop_source;      /* Inside is a sender's address that belongs to another peer or to this host. */
 	__u64 drop_receiving;   /* The kernel could not take the outer header off. */
+	__u64 order_in_turn;    /* Of an order, when it was their turn: past the qdisc. */
+};
+
+/* Whose turn it is in a lane, as `turn.h` has it. Index: peer times `LANES` plus lane. Written by the receive program and the qdisc; a
+ * lane whose peer has another session is 0, written by the daemon. */
+struct turn {
+	__u64 word;
 };
 
 /* How the frames of a peer are put in order. Index: peer. Written by the daemon. */
@@ -195,7 +202,7 @@ struct order {
 /* What the reorder qdisc did. `gap_`: numbers that were given up, one after the other without a frame between them. */
 enum reorder_counter {
 	reorder_unordered, /* Frames without a place in an order. */
-	reorder_in_order,  /* Frames that came when it was their turn. */
+	reorder_in_order,  /* Frames that came when it was their turn, and did not pass by (`order_in_turn`). */
 	reorder_held,      /* Frames that waited for others. */
 	reorder_late,      /* Frames whose number had been given up. They are handed on. */
 	reorder_restarted, /* Lanes whose numbers were far from what was waited for: the qdisc came later. */

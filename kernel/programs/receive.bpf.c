@@ -7,7 +7,8 @@
  * All that is not for the bundle is left to the stack, untouched. A frame from a peer is what a hostile peer made of it: each
  * length is compared with the frame's own before a byte behind it is used, and none of its values names an address in memory.
  *
- * A frame with a place in an order goes to the qdisc that keeps it (`config.reorder`), and says where it belongs (`TAG_ORDERED`).
+ * A frame with a place in an order goes to the device if it is its turn, else to the qdisc that restores the order (`config.reorder`), and
+ * says where it belongs (`TAG_ORDERED`).
  *
  * Source: `bpf_skb_adjust_room` in bpf-helpers(7); `bpf_skb_net_shrink` in `net/core/filter.c` of Linux 6.18.
  */
@@ -18,6 +19,7 @@
 #include "outer.h"
 #include "segments.h"
 #include "senders.h"
+#include "turn.h"
 
 /* Not in `linux/bpf.h` before Linux 6.3. */
 #define DECAP_L3_IPV4 (1ULL << 7)
@@ -39,6 +41,9 @@ struct {
 
 /* Paths by which senders came lately. Index: of bits of the sender's address and of the interface. Whose path it is, `paths` says. */
 ARRAY(__u32, hints, HINTS);
+
+/* The reorder qdisc's, where there is one. */
+ARRAY(struct turn, turns, LANES);
 
 /* The headers up to UDP's of a frame for the bundle's port on this host's NIC; null: it is for somebody else. */
 static __always_inline struct outer *match(struct __sk_buff *skb)
@@ -139,11 +144,18 @@ static __always_inline void account(struct __sk_buff *skb, __u32 path)
 /* To the device, or to where its order is restored. */
 static __always_inline int hand_on(struct __sk_buff *skb, __u32 path, __u32 label)
 {
+	__u32 lane = path / LINKS * LANES + (label >> LANE_SHIFT), count;
+	struct turn *turn;
+
 	if (!(label >> LANE_SHIFT) || !config.reorder)
 		return bpf_redirect(config.device, BPF_F_INGRESS);
+	turn = bpf_map_lookup_elem(&turns, &lane);
+	count = segments(skb);
+	if (turn && take_turn(turn, label & NUMBER_MASK, count))
+		return COUNTED(bpf_redirect(config.device, BPF_F_INGRESS), order_in_turn);
 	skb->cb[0] = TAG_ORDERED | (path % LINKS) << LINK_SHIFT | label;
 	skb->cb[1] = path / LINKS;
-	skb->cb[2] = segments(skb);
+	skb->cb[2] = count;
 	return bpf_redirect(config.reorder, 0);
 }
 

@@ -2,10 +2,13 @@
  *
  * The qdisc that puts frames in order, between the links and the device.
  *
- *     NIC's ingress: receive -> one half of a veth pair: this qdisc -> the other half's ingress: deliver -> device's ingress
+ *     NIC's ingress: receive -> half of a netkit pair: this qdisc -> on the way to the other half: deliver -> device's ingress
  *
  *     enqueue: is it the frame's turn? -> hand it on, with all that waited for it | hold it
  *     dequeue: what was handed on -> else give up what nobody needs to wait for -> else sleep until then
+ *
+ * Frames whose turn it is pass by (`turn.h`), while none of their lane is on its way out of here: with each frame the qdisc takes the lane,
+ * and gives it back when its last frame has left.
  *
  * Each lane of each peer has an order of its own, so flows do not wait for each other. The receive program says where a frame
  * belongs (`TAG_ORDERED`), and how many numbers it takes: one for each segment of a superframe. A superframe that a NIC segments comes in pieces, which have its first number all; the pieces
@@ -18,12 +21,13 @@
  * State stands in maps, which outlive the qdisc: it begins anew with `init`. The qdisc's lock keeps processors apart; the locks
  * of the trees are there because the verifier asks for them. One qdisc serves one device.
  *
- * Needs Linux 6.16 with CONFIG_NET_SCH_BPF.
+ * Needs Linux 6.16 with CONFIG_NET_SCH_BPF and CONFIG_NETKIT.
  *
  * Source: 3GPP TS 36.322, t-Reordering; `tools/testing/selftests/bpf/progs/bpf_qdisc_fq.c` of Linux 7.3.
  */
 #include "qdisc.h"
 #include "layout.h"
+#include "turn.h"
 
 /* Most frames in all lanes. */
 #define FRAMES_MAX 16384
@@ -35,6 +39,8 @@
 /* Where lanes begin: at number 0, far enough from the position 0 for what comes late. */
 #define BEGINNING (NUMBER_MASK + 1ull)
 #define NEVER (~0ull)
+/* The lane of frames without an order. */
+#define NO_LANE (~0u)
 /* By how much a timer may be late, so that timers fall together. */
 #define SLACK_NS 50000
 
@@ -42,10 +48,12 @@
 struct frame {
 	struct bpf_rb_node node;
 	struct sk_buff __kptr *skb;
-	/* Where it belongs: its number, continued beyond 16 bits; behind the lanes, its turn to leave. */
+	/* Where it belongs: its number, continued beyond 16 bits; behind the lanes, how many were in front of it. */
 	__u64 position;
 	__u32 bytes;
 	__u32 segments;
+	/* Peer times `LANES` plus lane, or `NO_LANE`. */
+	__u32 lane;
 };
 
 /* What is missing in front of `position` has been waited for since `since_ns`; 0: nothing. */
@@ -64,7 +72,8 @@ struct sequence {
 	/* Some link had delivered a later number when it began, and every link had. */
 	struct wait behind_one, behind_all;
 	__u64 deadline_ns;
-	__u32 frames, bytes;
+	/* What is held, and how many frames are handed on and have not left. */
+	__u32 frames, bytes, leaving;
 	/* `session` of the peer's order; and whether no frame has come in it. */
 	__u32 session, is_new;
 };
@@ -73,17 +82,21 @@ struct sequence {
 struct outlet {
 	struct bpf_spin_lock lock;
 	struct bpf_rb_root frames __contains(frame, node);
-	__u64 turn;
+	/* How many frames there were so far, and how many have left. */
+	__u64 entered, left;
 	/* The first deadline of all lanes, or an earlier time. */
 	__u64 wake_ns;
 	__u32 is_attached;
 	/* The number after the last lane that had a frame. */
 	__u32 lanes;
+	/* The number after the lane whose last frame was handed out and may be on its way to the device; 0: none. */
+	__u32 emptied;
 };
 
 MAP(struct order, orders, 1, BPF_F_MMAPABLE);
 MAP(struct reorder_counts, reorder_counts, 1, BPF_F_MMAPABLE);
 MAP(struct sequence, sequences, LANES, 0);
+MAP(struct turn, turns, LANES, BPF_F_MMAPABLE);
 MAP(struct outlet, outlets, 1, 0);
 
 const volatile struct config config = {};
@@ -110,11 +123,57 @@ static _Bool is_before(struct bpf_rb_node *one, const struct bpf_rb_node *other)
 	return container_of(one, struct frame, node)->position < container_of(other, struct frame, node)->position;
 }
 
+/* --- whose the lane is --- */
+
+/* From here on no frame of the lane passes by. */
+static __always_inline void take_lane(struct sequence *sequence, struct turn *turn)
+{
+	__u64 word = __sync_fetch_and_and(&turn->word, ~TURN_FREE);
+
+	if (!(word & TURN_FREE))
+		return;
+	sequence->next += (__s32)((__u32)word - (__u32)sequence->next);
+	if (behind_of(word))
+		sequence->current = sequence->next - behind_of(word);
+}
+
+/* Frames may pass by until it is the turn of one that is held; unless some of the lane are on their way out. */
+static __always_inline void give_lane(struct sequence *sequence, struct turn *turn)
+{
+	__u64 behind = sequence->next - sequence->current, room = ROOM_ALL;
+	struct bpf_rb_node *node;
+
+	if (sequence->leaving)
+		return;
+	if (sequence->frames) {
+		bpf_spin_lock(&sequence->lock);
+		node = bpf_rbtree_first(&sequence->held);
+		if (node)
+			room = container_of(node, struct frame, node)->position - sequence->next;
+		bpf_spin_unlock(&sequence->lock);
+	}
+	if (behind > BEHIND_MAX)
+		behind = 0;
+	__sync_lock_test_and_set(&turn->word, free_turn(sequence->next, behind, room & ROOM_ALL));
+}
+
+/* Gives back the lane whose last frame has reached the device by now. */
+static __always_inline void give_emptied(struct outlet *outlet)
+{
+	__u32 lane = outlet->emptied - 1;
+	struct sequence *sequence = bpf_map_lookup_elem(&sequences, &lane);
+	struct turn *turn = bpf_map_lookup_elem(&turns, &lane);
+
+	outlet->emptied = 0;
+	if (sequence && turn)
+		give_lane(sequence, turn);
+}
+
 /* --- frames on their way out --- */
 
 static __always_inline void hand_on(struct outlet *outlet, struct frame *frame)
 {
-	frame->position = outlet->turn++;
+	frame->position = outlet->entered++;
 	bpf_spin_lock(&outlet->lock);
 	bpf_rbtree_add(&outlet->frames, &frame->node, is_before);
 	bpf_spin_unlock(&outlet->lock);
@@ -126,6 +185,8 @@ static __always_inline struct frame *take_held(struct sequence *sequence, __u64 
 	struct bpf_rb_node *node;
 	struct frame *frame;
 
+	if (!sequence->frames)
+		return 0;
 	bpf_spin_lock(&sequence->lock);
 	node = bpf_rbtree_first(&sequence->held);
 	if (!node || container_of(node, struct frame, node)->position > until) {
@@ -142,8 +203,8 @@ static __always_inline struct frame *take_held(struct sequence *sequence, __u64 
 	return frame;
 }
 
-/* It is the frame's turn, and that of the numbers behind it. */
-static __always_inline void advance(struct sequence *sequence, const struct frame *frame)
+/* Hands on a frame whose turn it is, and it is that of the numbers behind it. */
+static __always_inline void pass_on(struct outlet *outlet, struct sequence *sequence, struct frame *frame)
 {
 	if (frame->position != sequence->current) {
 		sequence->current = frame->position;
@@ -151,6 +212,8 @@ static __always_inline void advance(struct sequence *sequence, const struct fram
 			sequence->next = frame->position;
 	}
 	sequence->next += frame->segments;
+	sequence->leaving++;
+	hand_on(outlet, frame);
 }
 
 /* Hands on what waits up to `until`, all whose turn it is then, and what is more than may wait. What is missing in front of it is
@@ -169,8 +232,7 @@ static __always_inline void release(struct outlet *outlet, struct sequence *sequ
 			break;
 		if (frame->position > sequence->next)
 			count(is_full ? gap_full : why);
-		advance(sequence, frame);
-		hand_on(outlet, frame);
+		pass_on(outlet, sequence, frame);
 	}
 }
 
@@ -219,21 +281,24 @@ static __always_inline void wait_on(struct outlet *outlet, struct sequence *sequ
 static __always_inline void expire_lane(struct outlet *outlet, __u32 lane, __u64 now)
 {
 	struct sequence *sequence = bpf_map_lookup_elem(&sequences, &lane);
+	struct turn *turn = bpf_map_lookup_elem(&turns, &lane);
 	__u32 peer = lane / LANES;
 	struct order *order = bpf_map_lookup_elem(&orders, &peer);
 
-	if (!sequence || !order || !sequence->frames)
+	if (!sequence || !turn || !order || !sequence->frames)
 		return;
 	if (sequence->deadline_ns > now) {
 		if (sequence->deadline_ns < outlet->wake_ns)
 			outlet->wake_ns = sequence->deadline_ns;
 		return;
 	}
+	take_lane(sequence, turn);
 	if (end_of(&sequence->behind_all, sequence->next, order->grace_ns) <= now)
 		release(outlet, sequence, order, sequence->behind_all.position, gap_passed);
 	else
 		release(outlet, sequence, order, sequence->behind_one.position, gap_timeout);
 	wait_on(outlet, sequence, order, now);
+	give_lane(sequence, turn);
 }
 
 /* --- frames on their way in --- */
@@ -294,10 +359,10 @@ static __always_inline void put(struct outlet *outlet, struct sequence *sequence
 		bpf_spin_unlock(&sequence->lock);
 	} else if (position == sequence->next || position == sequence->current) {
 		count(reorder_in_order);
-		advance(sequence, frame);
-		hand_on(outlet, frame);
+		pass_on(outlet, sequence, frame);
 	} else {
 		count(reorder_late);
+		sequence->leaving++;
 		hand_on(outlet, frame);
 	}
 	release(outlet, sequence, order, 0, gap_full);
@@ -314,6 +379,7 @@ int BPF_PROG(enqueue, struct sk_buff *skb, struct Qdisc *sch, struct bpf_sk_buff
 	struct sequence *sequence;
 	struct order *order;
 	struct frame *frame;
+	struct turn *turn;
 
 	if (!outlet || sch->q.qlen >= sch->limit) {
 		count(drop_full);
@@ -333,15 +399,21 @@ int BPF_PROG(enqueue, struct sk_buff *skb, struct Qdisc *sch, struct bpf_sk_buff
 		bpf_qdisc_skb_drop(skb, to_free);
 	lane = peer * LANES + (tag >> LANE_SHIFT & (LANES - 1));
 	sequence = bpf_map_lookup_elem(&sequences, &lane);
+	turn = bpf_map_lookup_elem(&turns, &lane);
 	order = bpf_map_lookup_elem(&orders, &peer);
-	if (!(tag & TAG_ORDERED) || !sequence || !order) {
+	if (!(tag & TAG_ORDERED) || !sequence || !turn || !order) {
 		count(reorder_unordered);
+		frame->lane = NO_LANE;
 		hand_on(outlet, frame);
 		return NET_XMIT_SUCCESS;
 	}
 	if (lane >= outlet->lanes)
 		outlet->lanes = lane + 1;
+	frame->lane = lane;
+	take_lane(sequence, turn);
 	put(outlet, sequence, order, frame, tag >> LINK_SHIFT & (LINKS - 1), tag & NUMBER_MASK);
+	if (outlet->emptied != lane + 1)
+		give_lane(sequence, turn);
 	return NET_XMIT_SUCCESS;
 drop:
 	sch->qstats.drops++;
@@ -353,6 +425,9 @@ static __always_inline struct frame *take_first(struct outlet *outlet)
 {
 	struct bpf_rb_node *node;
 
+	if (outlet->left == outlet->entered)
+		return 0;
+	outlet->left++;
 	bpf_spin_lock(&outlet->lock);
 	node = bpf_rbtree_first(&outlet->frames);
 	if (node)
@@ -365,13 +440,18 @@ SEC("struct_ops")
 struct sk_buff *BPF_PROG(dequeue, struct Qdisc *sch)
 {
 	struct outlet *outlet = find_outlet();
+	struct sequence *sequence;
 	struct sk_buff *skb = 0;
 	struct frame *frame;
-	__u32 bytes;
+	__u32 bytes, from;
 	__u64 now;
 	int lane;
 
-	if (!outlet || !sch->q.qlen)
+	if (!outlet)
+		return 0;
+	if (outlet->emptied)
+		give_emptied(outlet);
+	if (!sch->q.qlen)
 		return 0;
 	frame = take_first(outlet);
 	if (!frame) {
@@ -390,7 +470,11 @@ struct sk_buff *BPF_PROG(dequeue, struct Qdisc *sch)
 	}
 	skb = bpf_kptr_xchg(&frame->skb, skb);
 	bytes = frame->bytes;
+	from = frame->lane;
 	bpf_obj_drop(frame);
+	sequence = bpf_map_lookup_elem(&sequences, &from);
+	if (sequence && !--sequence->leaving)
+		outlet->emptied = from + 1;
 	sch->q.qlen--;
 	sch->qstats.backlog -= bytes;
 	if (skb)
@@ -403,11 +487,14 @@ struct sk_buff *BPF_PROG(dequeue, struct Qdisc *sch)
 static __always_inline void begin_lane(__u32 lane)
 {
 	struct sequence *sequence = bpf_map_lookup_elem(&sequences, &lane);
+	struct turn *turn = bpf_map_lookup_elem(&turns, &lane);
 	struct frame *frame;
 	int i;
 
-	if (!sequence)
+	if (!sequence || !turn)
 		return;
+	turn->word = 0;
+	sequence->leaving = 0;
 	bpf_for(i, 0, FRAMES_MAX) {
 		frame = take_held(sequence, NEVER);
 		if (!frame)
@@ -433,6 +520,7 @@ static __always_inline void begin(struct outlet *outlet)
 	}
 	outlet->wake_ns = NEVER;
 	outlet->lanes = 0;
+	outlet->emptied = 0;
 }
 
 SEC("struct_ops")
@@ -478,8 +566,8 @@ struct Qdisc_ops reorder = {
 	.destroy = (void *)destroy,
 };
 
-/* Ingress of the half behind the qdisc. RPS has put each flow on a processor there, and it stays on that one. */
-SEC("tcx/ingress")
+/* Behind the qdisc, in place of the pair's other half. RPS puts each flow on a processor behind it. */
+SEC("netkit/primary")
 int deliver(struct __sk_buff *skb)
 {
 	return bpf_redirect(config.device, BPF_F_INGRESS);

@@ -152,6 +152,8 @@ entries! {
         headers: [u8; HEADERS_MAX],
         payload: [u8; SEGMENT_MAX],
     }
+    /// Whose turn it is in a lane, by peer times [`LANES`] plus lane.
+    Turn = "turn" { word: u64 }
     /// How the frames of a peer are put in order, by its number.
     Order = "order" { hold_ns: u64, grace_ns: u64, held_max: u32, links: u32, session: u32, padding: u32 }
 }
@@ -212,7 +214,7 @@ words! {
         received,
     }
     /// Frames that the programs did not carry. `user_`: the frame goes on to the device's reader and travels in cells. `drop_`: it
-    /// is gone. `pass_`: it is left to the stack.
+    /// is gone. `pass_`: it is left to the stack. And frames with a place in an order.
     Counts {
         /// Frames in cells: to more than one receiver.
         user_multicast,
@@ -244,6 +246,8 @@ words! {
         drop_source,
         /// Packets dropped: the kernel could not take the outer header off.
         drop_receiving,
+        /// Frames over several links that came when it was their turn and none of their flow waited.
+        order_in_turn,
     }
     /// What left once more because its path was given up.
     AgainCounts {
@@ -255,7 +259,7 @@ words! {
     ReorderCounts {
         /// Frames behind the receive program without a place in an order.
         reorder_unordered,
-        /// Frames over several links that came when it was their turn.
+        /// Frames over several links that came when it was their turn, and others had waited for them or left just then.
         reorder_in_order,
         /// Frames over several links that waited for others.
         reorder_held,

@@ -42,14 +42,14 @@ pub enum Error {
     Attach(&'static str, u32, #[source] std::io::Error),
     /// The kernel has no qdiscs that are programs.
     #[error(
-        "the kernel has no qdiscs that are programs (Linux 6.16 with CONFIG_NET_SCH_BPF): striped frames travel in cells"
+        "the kernel has no qdiscs that are programs (Linux 6.16 with CONFIG_NET_SCH_BPF and CONFIG_NETKIT): striped frames travel in cells"
     )]
     NoQdiscs,
     /// The kernel does not take the qdisc: another one has the name.
     #[error("the kernel does not take the reorder qdisc: {0}")]
     Qdisc(#[source] libbpf_rs::Error),
     /// The pair of devices for the qdisc.
-    #[error("the devices of the reorder qdisc: {0}")]
+    #[error("the devices of the reorder qdisc (netkit: Linux 6.7 with CONFIG_NETKIT): {0}")]
     Devices(#[from] tabane_io::netlink::NetlinkError),
     /// An entry of a map could not be written.
     #[error("a map of the kernel path: {0}")]

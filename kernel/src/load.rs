@@ -33,14 +33,13 @@ pub struct Loaded {
 }
 
 impl Loaded {
-    /// Loads both for so many processors.
+    /// Loads both for so many processors. `maps`: those that are there.
     ///
     /// # Errors
     /// [`Error::NotBuilt`], or the kernel's refusal.
-    pub fn new(config: &Config, processors: u32) -> Result<Self, Error> {
+    pub fn new(config: &Config, processors: u32, mut maps: Vec<MapHandle>) -> Result<Self, Error> {
         crate::available()?;
         let [send, receive] = OBJECTS;
-        let mut maps = Vec::new();
         let send = load(send, config, processors, &mut maps).map_err(|error| Error::Load("send", error))?;
         let receive =
             load(receive, config, processors, &mut maps).map_err(|error| Error::Load("receive", error))?;
@@ -132,7 +131,7 @@ pub(crate) fn prepare(
             "owners" => map.set_max_entries(peers + 1)?,
             "paths" | "sources" => map.set_max_entries(config.paths)?,
             "orders" => map.set_max_entries(peers)?,
-            "lanes" | "sequences" => map.set_max_entries(peers * lanes)?,
+            "lanes" | "sequences" | "turns" => map.set_max_entries(peers * lanes)?,
             "traffic" => map.set_max_entries(config.paths * processors)?,
             // Of one processor each, as they are compiled.
             "counts" | "recent" | "last_segments" | "volumes" => {

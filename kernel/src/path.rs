@@ -16,6 +16,7 @@ use crate::layout::{
     THIS_HOST, TIME_SHIFT, Traffic, Volume,
 };
 use crate::load::Loaded;
+use crate::reorder::Reorder;
 use crate::slots;
 
 /// What a kernel path is made for.
@@ -23,8 +24,6 @@ use crate::slots;
 pub struct Plan {
     /// Interface index of the device.
     pub device: u32,
-    /// Interface index of where frames go that need an order: its qdisc restores it. Without one they go to the device as they come.
-    pub reorder: Option<u32>,
     /// UDP port at which this host receives. Frames that no peer sends there are left to the stack.
     pub port: u16,
     /// How many peers there can be; they are numbered from 0.
@@ -149,23 +148,26 @@ impl std::fmt::Debug for KernelPath {
 }
 
 impl KernelPath {
-    /// Loads the programs and puts the send program at the device. Until peers are ready, all frames travel in cells.
+    /// Loads the programs and puts the send program at the device. Until peers are ready, all frames travel in cells. `reorder` restores the
+    /// order of frames that have one; without it they go to the device as they come.
     ///
     /// # Errors
     /// [`Error::NotBuilt`], [`Error::Load`] (the kernel is too old, or CAP_BPF or CAP_NET_ADMIN is missing), [`Error::Attach`].
-    pub fn attach(plan: &Plan) -> Result<Self, Error> {
+    pub fn attach(plan: &Plan, reorder: Option<&Reorder>) -> Result<Self, Error> {
         // What libbpf prints says what the errors say.
         libbpf_rs::set_print(None);
         let paths = plan.peers * LINKS;
         let config = Config {
             device: plan.device,
-            reorder: plan.reorder.unwrap_or(0),
+            reorder: reorder.map_or(0, Reorder::entry),
             paths: u32::try_from(paths).unwrap_or(u32::MAX),
             port: plan.port.to_be_bytes(),
             padding: [0; 2],
         };
         let processors = libbpf_rs::num_possible_cpus().map_err(Error::Map)?;
-        let loaded = Loaded::new(&config, u32::try_from(processors).unwrap_or(u32::MAX))?;
+        let turns = reorder.map(Reorder::turns).transpose()?;
+        let maps = turns.into_iter().collect();
+        let loaded = Loaded::new(&config, u32::try_from(processors).unwrap_or(u32::MAX), maps)?;
         let map = |name, words| MappedArray::new(loaded.map(name).as_fd(), words).map_err(Error::Counters);
         let traffic = map("traffic", processors * paths * Traffic::NAMES.len())?;
         let counts = map("counts", processors * Counts::NAMES.len())?;

@@ -1,10 +1,10 @@
-//! The reorder qdisc of one bundle: a veth pair, the qdisc on its far half, and what carries on from the near half to the device.
+//! The reorder qdisc of one bundle: a pair of devices (netkit), the qdisc on its far half, and what carries on from there to the device.
 //!
 //! ```text
-//!     NIC's ingress: receive -> far half: the qdisc -> near half's ingress: deliver -> device's ingress
+//!     NIC's ingress: receive -> far half: the qdisc -> on the way to the near half: deliver -> device's ingress
 //! ```
 //!
-//! A qdisc does not vanish with the process: after a crash the pair is left, its qdisc hands out what it holds, and the near half,
+//! A qdisc does not vanish with the process: after a crash the pair is left, its qdisc hands out what it holds, and the pair,
 //! whose program has vanished, drops it. The next start takes it away. A process that takes a bundle over makes a second pair
 //! beside the first one, which receives until the other process ends.
 
@@ -21,7 +21,7 @@ use tabane_io::netlink::{self, DeviceSettings, NetlinkError, Nic};
 use tabane_io::tcx::{self, Direction};
 
 use crate::Error;
-use crate::layout::{self, Config, LINKS, ReorderCounts};
+use crate::layout::{self, Config, LANES, LINKS, ReorderCounts, Turn};
 use crate::load::{self, REORDER};
 
 /// Letters of a device's name that fit into the pair's: the kernel takes 15 in all.
@@ -52,10 +52,14 @@ pub struct Order {
 /// The qdisc in force. It ends with this value, and what it holds with it.
 pub struct Reorder {
     pair: Pair,
+    device: String,
     _deliver: OwnedFd,
     /// The kind's name in the kernel; a qdisc of it lives on without.
     _ops: Link,
     orders: MapHandle,
+    /// The session of each peer's order.
+    sessions: Vec<u32>,
+    turns: MapHandle,
     counts: MappedArray,
 }
 
@@ -83,15 +87,25 @@ impl Reorder {
         let kind = kind();
         let mut object = load(&config, &kind).map_err(|error| Error::Load("reorder", error))?;
         let ops = named(object.maps_mut(), OPS)?.attach_struct_ops().map_err(Error::Qdisc)?;
-        let orders = MapHandle::try_from(&named(object.maps(), "orders")?).map_err(Error::Map)?;
+        let map = |name| MapHandle::try_from(&named(object.maps(), name)?).map_err(Error::Map);
+        let (orders, turns) = (map("orders")?, map("turns")?);
         let counts = named(object.maps(), "reorder_counts")?;
         let counts = MappedArray::new(counts.as_fd(), ReorderCounts::NAMES.len()).map_err(Error::Counters)?;
         let pair = Pair::make(&device, &kind, beside)?;
         let deliver =
             object.progs_mut().find(|program| program.name() == "deliver").ok_or(Error::NotBuilt)?;
-        let deliver = tcx::attach(deliver, pair.near.index, Direction::Ingress)
-            .map_err(|error| Error::Attach("deliver", pair.near.index, error))?;
-        Ok(Self { pair, _deliver: deliver, _ops: ops, orders, counts })
+        let deliver = tcx::attach(deliver, pair.far.index, Direction::Across)
+            .map_err(|error| Error::Attach("deliver", pair.far.index, error))?;
+        Ok(Self {
+            pair,
+            device: device.name,
+            _deliver: deliver,
+            _ops: ops,
+            orders,
+            sessions: vec![0; peers],
+            turns,
+            counts,
+        })
     }
 
     /// Name of the half to which frames go that need an order.
@@ -99,8 +113,13 @@ impl Reorder {
         &self.pair.far.name
     }
 
+    /// Where the receive program sees whose turn it is.
+    pub(crate) fn turns(&self) -> Result<MapHandle, Error> {
+        MapHandle::try_from(&self.turns).map_err(Error::Map)
+    }
+
     /// Interface index of where frames go that need an order.
-    pub fn entry(&self) -> u32 {
+    pub(crate) fn entry(&self) -> u32 {
         self.pair.far.index
     }
 
@@ -108,7 +127,7 @@ impl Reorder {
     ///
     /// # Errors
     /// [`Error::Map`], also when the peer's number is not below the bound.
-    pub fn set_order(&self, peer: usize, order: &Order) -> Result<(), Error> {
+    pub fn set_order(&mut self, peer: usize, order: &Order) -> Result<(), Error> {
         let ns = |time: Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX / 2);
         let entry = layout::Order {
             hold_ns: ns(order.hold),
@@ -118,8 +137,16 @@ impl Reorder {
             session: order.session,
             padding: 0,
         };
-        let key = u32::try_from(peer).unwrap_or(u32::MAX).to_ne_bytes();
-        self.orders.update(&key, &entry.bytes(), MapFlags::ANY).map_err(Error::Map)
+        let key = |number: usize| u32::try_from(number).unwrap_or(u32::MAX).to_ne_bytes();
+        self.orders.update(&key(peer), &entry.bytes(), MapFlags::ANY).map_err(Error::Map)?;
+        if std::mem::replace(&mut self.sessions[peer], entry.session) == entry.session {
+            return Ok(());
+        }
+        // None of the numbers that begin anew is taken for one whose turn it is in the old ones.
+        let nobody = Turn { word: 0 }.bytes();
+        (peer * LANES..(peer + 1) * LANES)
+            .try_for_each(|lane| self.turns.update(&key(lane), &nobody, MapFlags::ANY))
+            .map_err(Error::Map)
     }
 
     /// What the qdisc did; takes no call.
@@ -128,14 +155,14 @@ impl Reorder {
         ReorderCounts::from_words(words.map(|word| self.counts.word(word).unwrap_or(0)))
     }
 
-    /// Has the kernel process each flow behind the qdisc on a processor of its own (RPS), also where frames leave the qdisc on
-    /// different ones. Without, one may overtake another there.
+    /// Has the kernel process each flow of the device on a processor of its own (RPS), also where frames leave the qdisc on
+    /// different ones. Without, one may overtake another there. The device keeps it.
     ///
     /// # Errors
     /// The kernel's; `/sys` shows another network namespace, or may not be written.
     pub fn spread(&self) -> io::Result<()> {
         let processors = libbpf_rs::num_possible_cpus().map_err(io::Error::other)?;
-        fs::write(format!("/sys/class/net/{}/queues/rx-0/rps_cpus", self.pair.near.name), mask(processors))
+        fs::write(format!("/sys/class/net/{}/queues/rx-0/rps_cpus", self.device), mask(processors))
     }
 }
 

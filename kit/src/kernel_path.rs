@@ -136,13 +136,12 @@ fn open(topology: &Topology, number: usize, manner: &Manner) -> Result<Device> {
         netlink::set_device(device, &settings)?;
         let mac = netlink::nic(DEVICE)?.mac.context("the device has no address")?;
         let reorder = manner.order.map(|order| -> Result<Reorder> {
-            let reorder = Reorder::attach(DEVICE, 1, None)?;
+            let mut reorder = Reorder::attach(DEVICE, 1, None)?;
             reorder.set_order(0, &order)?;
             Ok(reorder)
         });
         let reorder = reorder.transpose()?;
-        let plan = Plan { device, reorder: reorder.as_ref().map(Reorder::entry), port: PORT, peers: 1 };
-        let path = KernelPath::attach(&plan)?;
+        let path = KernelPath::attach(&Plan { device, port: PORT, peers: 1 }, reorder.as_ref())?;
         Ok(Device { path, reorder, mac, nics, _tap: tap })
     })?
 }

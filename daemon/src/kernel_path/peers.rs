@@ -305,7 +305,7 @@ impl Peers {
             (known.links, known.incarnation) == (wanted.links, wanted.incarnation)
                 && is_near(nanos(known.hold), nanos(wanted.hold))
         };
-        let Some(reorder) = self.reorder.as_ref().filter(|_| !known.as_ref().is_some_and(is_same)) else {
+        let Some(reorder) = self.reorder.as_mut().filter(|_| !known.as_ref().is_some_and(is_same)) else {
             return Ok(());
         };
         let [.., a, b, c, d] = wanted.incarnation.to_be_bytes();

@@ -19,7 +19,7 @@ pub(super) fn words(needs: NeedsCells, nics: &[String], policy: PolicyKind, pack
         }
         NeedsCells::Order => format!(
             "the policy {policy} spreads flows, and its kernel does not put frames in order (Linux 6.16 with \
-             CONFIG_NET_SCH_BPF); hash, active-backup, tlb and tlb-history bind flows, and reorder = \"tcp\" leaves the order to TCP"
+             CONFIG_NET_SCH_BPF and CONFIG_NETKIT); hash, active-backup, tlb and tlb-history bind flows, and reorder = \"tcp\" leaves the order to TCP"
         ),
         NeedsCells::Classes => "classes give some frames a policy of their own".to_owned(),
         NeedsCells::Rate(link) => {

@@ -5,8 +5,8 @@ use std::net::IpAddr;
 use netlink_packet_core::{NLM_F_CREATE, NLM_F_EXCL, NLM_F_REPLACE};
 use netlink_packet_route::address::{AddressAttribute, AddressMessage};
 use netlink_packet_route::link::{
-    AfSpecInet6, AfSpecUnspec, In6AddrGenMode, InfoData, InfoKind, InfoVeth, LinkAttribute, LinkFlags,
-    LinkInfo, LinkMessage,
+    AfSpecInet6, AfSpecUnspec, In6AddrGenMode, InfoData, InfoKind, InfoNetkit, LinkAttribute, LinkFlags,
+    LinkInfo, LinkMessage, NetkitMode, NetkitPolicy,
 };
 use netlink_packet_route::tc::{TcAttribute, TcHandle, TcMessage};
 use netlink_packet_route::{AddressFamily, RouteNetlinkMessage};
@@ -94,18 +94,26 @@ pub fn set_qdisc(index: u32, kind: &str) -> Result<(), NetlinkError> {
         .map_err(|error| NetlinkError::new("set the queueing discipline", error))
 }
 
-/// Makes a veth pair of one queue each way, down, whose halves take no addresses by themselves. Deleting one half deletes both.
+/// Makes a pair of devices (netkit) of one queue each way, down, whose halves take no addresses by themselves: what one is given, a
+/// program takes ([`crate::tcx::Direction::Across`]), and nobody else. Deleting one half deletes both.
 ///
 /// # Errors
-/// [`NetlinkError`]; `EEXIST` when there is a device of one of the names.
+/// [`NetlinkError`]; `EEXIST` when there is a device of one of the names, `EOPNOTSUPP` where the kernel has no such devices (Linux 6.7
+/// with CONFIG_NETKIT).
 pub fn add_pair(halves: [&str; 2]) -> Result<(), NetlinkError> {
     let failed = |error| NetlinkError::new("make a pair of devices", error);
     let queues = [LinkAttribute::NumTxQueues(1), LinkAttribute::NumRxQueues(1)];
     let [mut message, mut peer] = halves.map(named);
     peer.attributes.extend(queues.clone());
-    let pair = [LinkInfo::Kind(InfoKind::Veth), LinkInfo::Data(InfoData::Veth(InfoVeth::Peer(peer)))];
+    let pair = vec![
+        InfoNetkit::Mode(NetkitMode::L2),
+        InfoNetkit::Policy(NetkitPolicy::Drop),
+        InfoNetkit::PeerPolicy(NetkitPolicy::Drop),
+        InfoNetkit::Peer(peer),
+    ];
+    let pair = vec![LinkInfo::Kind(InfoKind::Netkit), LinkInfo::Data(InfoData::Netkit(pair))];
     message.attributes.extend(queues);
-    message.attributes.push(LinkAttribute::LinkInfo(pair.to_vec()));
+    message.attributes.push(LinkAttribute::LinkInfo(pair));
     change(RouteNetlinkMessage::NewLink(message), NLM_F_CREATE | NLM_F_EXCL).map_err(failed)?;
     // The kernel takes this of a device only that it knows already.
     let mute = AfSpecUnspec::Inet6(vec![AfSpecInet6::AddrGenMode(In6AddrGenMode::None)]);

@@ -6,7 +6,7 @@ use libbpf_rs::HasSize;
 use libbpf_rs::btf::Btf;
 use libbpf_rs::btf::types::{MemberAttr, Struct};
 use tabane_kernel::layout::{
-    Config, Counts, LastSegment, Order, Path, Peer, ReorderCounts, Sender, Source, Traffic, Volume,
+    Config, Counts, LastSegment, Order, Path, Peer, ReorderCounts, Sender, Source, Traffic, Turn, Volume,
 };
 use tabane_kernel::load::{OBJECTS, REORDER};
 
@@ -33,6 +33,7 @@ pub(crate) fn is_the_same() -> Result<(), Box<dyn Error>> {
         (Peer::C, size_of::<Peer>()),
         (Sender::C, size_of::<Sender>()),
         (Source::C, size_of::<Source>()),
+        (Turn::C, size_of::<Turn>()),
     ];
     entries.into_iter().try_for_each(|(entry, bytes)| is_entry(&btf, entry, bytes))?;
     for (name, words) in [("traffic", Traffic::NAMES), ("volume", Volume::NAMES), ("counts", Counts::NAMES)] {

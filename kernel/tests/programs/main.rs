@@ -25,16 +25,20 @@ type Test = fn() -> Result<(), Box<dyn std::error::Error>>;
 type InWorld = fn(u64) -> Result<(), Box<dyn std::error::Error>>;
 
 /// Tests of the programs' own source over made-up links, a world for each seed; they need a C compiler alone.
-const WORLDS: [(&str, InWorld); 6] = [
+const WORLDS: [(&str, InWorld); 7] = [
     ("worlds_of_striped_frames_come_in_order", order::in_order),
     ("worlds_with_losses_give_up_each_once", order::given_up_once),
+    ("worlds_come_in_order_while_others_leave", order::in_order_while_others_leave),
     ("worlds_begin_anew_with_a_session", order::begins_anew),
     ("worlds_begin_in_the_middle", order::begins_in_the_middle),
     ("worlds_are_bounded_whatever_comes", order::hostile_numbers),
     ("worlds_have_links_that_add_up", order::adds_links_up),
 ];
-/// One of several worlds at once.
-const ALL_WORLDS: (&str, Test) = ("worlds_give_up_for_both_reasons", order::given_up_for_both_reasons);
+/// Those of several worlds at once.
+const ALL_WORLDS: [(&str, Test); 2] = [
+    ("worlds_give_up_for_both_reasons", order::given_up_for_both_reasons),
+    ("worlds_have_frames_that_pass_the_qdisc_by", order::passes_by),
+];
 /// Tests that need the compiled programs alone.
 const COMPILED: [(&str, Test); 1] = [("layout_is_the_same_in_c_and_rust", layout::is_the_same)];
 /// Tests that need the right to load them besides.
@@ -75,7 +79,7 @@ fn main() -> ExitCode {
     };
     let worlds =
         WORLDS.into_iter().map(|(name, test)| Trial::test(name, move || Ok(over_seeds(name, test)?)));
-    let worlds = worlds.chain([trial(ALL_WORLDS, &None)]);
+    let worlds = worlds.chain(ALL_WORLDS.map(|test| trial(test, &None)));
     let compiled = COMPILED.into_iter().map(|test| trial(test, &not_built));
     let loaded = LOADED.into_iter().map(|test| trial(test, &lack));
     libtest_mimic::run(&arguments, worlds.chain(compiled).chain(loaded).collect()).exit_code()

@@ -36,6 +36,8 @@ struct Manner {
     hold: u64,
     held_max: u32,
     links: u32,
+    /// How often the kernel dequeues with each frame at most; `None`: until nothing leaves.
+    calls: Option<u32>,
 }
 
 /// What the qdisc did with arrivals.
@@ -50,7 +52,8 @@ fn put_in_order(arrivals: &[Arrival], manner: Manner, anew: Option<usize>) -> Re
     let order = |session: u32| {
         format!("order {} {} {} {} {session}\n", manner.hold, MS, manner.held_max, manner.links)
     };
-    let mut input = order(0);
+    let mut input = manner.calls.map_or(String::new(), |calls| format!("leave {calls}\n"));
+    input.push_str(&order(0));
     for (id, arrival) in arrivals.iter().enumerate() {
         if anew == Some(id) {
             input.push_str(&order(1));
@@ -69,6 +72,9 @@ fn read(output: &str) -> Result<Done> {
         match words[..] {
             ["."] => done.left.push(Vec::new()),
             ["left", at, id] => done.left.last_mut().ok_or("no arrival")?.push((at.parse()?, id.parse()?)),
+            ["past", count] => {
+                done.counts.insert("past", count.parse()?);
+            }
             [which, count] => {
                 let name = ReorderCounts::NAMES.get(which.parse::<usize>()?).ok_or("a counter too many")?;
                 done.counts.insert(name, count.parse()?);
@@ -135,7 +141,7 @@ fn gaps(arrivals: &[Arrival]) -> u64 {
 
 /// How the frames of a world are put in order, when one is under way for at most `longest`.
 fn manner(world: &World, longest: u64) -> Manner {
-    Manner { hold: longest + MS, held_max: HELD_MAX, links: (1 << world.links.len()) - 1 }
+    Manner { hold: longest + MS, held_max: HELD_MAX, links: (1 << world.links.len()) - 1, calls: None }
 }
 
 fn given_up(done: &Done) -> u64 {
@@ -151,6 +157,59 @@ pub(crate) fn in_order(seed: u64) -> Result<()> {
     check(&arrivals, manner, &done);
     let wrong = (overtaken(&arrivals, &done), given_up(&done), done.counts["reorder_late"]);
     assert_eq!(wrong, (0, 0, 0), "{:?}", world.links);
+    check_prompt(&arrivals, &done);
+    Ok(())
+}
+
+/// Where nothing is lost, a frame leaves as soon as all in front of it have come.
+fn check_prompt(arrivals: &[Arrival], done: &Done) {
+    let mut lanes: BTreeMap<u32, BTreeMap<u64, Vec<usize>>> = BTreeMap::new();
+    for (id, arrival) in arrivals.iter().enumerate() {
+        lanes.entry(arrival.lane).or_default().entry(arrival.number).or_default().push(id);
+    }
+    let left: BTreeMap<usize, u64> = done.left.iter().flatten().map(|(at, id)| (*id, *at)).collect();
+    for superframes in lanes.values() {
+        let mut complete = 0;
+        for pieces in superframes.values() {
+            for id in pieces {
+                assert_eq!(left[id], complete.max(arrivals[*id].at), "{:?}", arrivals[*id]);
+            }
+            complete = pieces.iter().map(|id| arrivals[*id].at).fold(complete, u64::max);
+        }
+    }
+}
+
+/// Most frames whose turn it is pass the qdisc by where they come in order, and others where they do not.
+pub(crate) fn passes_by() -> Result<()> {
+    let (mut past, mut through) = (0, 0);
+    for seed in 0..8 {
+        let (arrivals, longest) = World::new(seed, 0.0).send(SUPERFRAMES, 0, 0)?;
+        let mut lane: Vec<Arrival> = arrivals.iter().filter(|arrival| arrival.lane == 1).cloned().collect();
+        let manner = manner(&World::new(seed, 0.0), longest);
+        let done = put_in_order(&lane, manner, None)?;
+        past += done.counts["past"];
+        through += done.counts["reorder_held"];
+        lane.sort_by_key(|arrival| arrival.number);
+        for (at, arrival) in (0..).step_by(1_000).zip(&mut lane) {
+            arrival.at = at;
+        }
+        // The first one meets a qdisc that has not begun.
+        let done = put_in_order(&lane, manner, None)?;
+        assert_eq!(done.counts["past"], lane.len() as u64 - 1, "{:?}", done.counts);
+    }
+    assert!(past > 0 && through > 0, "{past} past the qdisc, {through} held");
+    Ok(())
+}
+
+/// Nothing overtakes what the qdisc hands on, however slowly that leaves.
+pub(crate) fn in_order_while_others_leave(seed: u64) -> Result<()> {
+    let mut world = World::new(seed, 0.0);
+    let (arrivals, longest) = world.send(SUPERFRAMES, 0, 0)?;
+    let calls = Some(world.random.random_range(3..7));
+    let manner = Manner { calls, ..manner(&world, longest) };
+    let done = put_in_order(&arrivals, manner, None)?;
+    assert_eq!(done.left.iter().flatten().count(), arrivals.len());
+    assert_eq!((overtaken(&arrivals, &done), given_up(&done), done.counts["reorder_late"]), (0, 0, 0));
     Ok(())
 }
 
@@ -226,13 +285,14 @@ pub(crate) fn begins_in_the_middle(seed: u64) -> Result<()> {
 /// A hostile peer harms its own lanes alone, and holds no more than it may.
 pub(crate) fn hostile_numbers(seed: u64) -> Result<()> {
     let mut random = StdRng::seed_from_u64(seed);
-    let manner = Manner { hold: 5 * MS, held_max: random.random_range(10_000..200_000), links: 0b111 };
+    let manner =
+        Manner { hold: 5 * MS, held_max: random.random_range(10_000..200_000), links: 0b111, calls: None };
     let mut at = 0;
     let any = |_| {
         at += random.random_range(0..MS / 4);
         let bits = [random.random_range(1..17), random.random_range(1..17)];
         let (number, segments) = (random.random_range(0..1 << bits[0]), random.random_range(0..1 << bits[1]));
-        let (link, lane) = (random.random_range(0..16), random.random_range(1..4));
+        let (link, lane) = (random.random_range(0..16), random.random_range(3..7));
         Arrival { at, link, lane, number, segments, bytes: random.random_range(60..9_000) }
     };
     let arrivals: Vec<Arrival> = (0..SUPERFRAMES).map(any).collect();

@@ -1,14 +1,17 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0
  *
- * The reorder qdisc as a program: `programs/reorder.bpf.c` itself, with what the kernel gives it in place of `qdisc.h`. Time is
- * what its input says. `order.rs` asks.
+ * The reorder qdisc as a program: `programs/reorder.bpf.c` itself, with what the kernel gives it in place of `qdisc.h`, and in front of
+ * it the receive program's `take_turn`. Time is what its input says. `order.rs` asks.
  *
+ *     leave CALLS                                             with each frame the kernel dequeues 0 to CALLS times, in turns; else
+ *                                                             until nothing leaves
  *     order HOLD_NS GRACE_NS HELD_MAX LINKS SESSION           how frames are put in order
  *     frame TIME_NS ID BYTES TAG PEER SEGMENTS                a frame comes; the words are those of `skb->cb`
  *     end
  *
- * Each frame that leaves is a line `left TIME_NS ID`, or `drop TIME_NS ID`; a line `.` ends what a line of input caused. Lines
- * `COUNTER VALUE`, by the counter's number, come last.
+ * Each frame that reaches the device is a line `left TIME_NS ID`, or `drop TIME_NS ID`; a line `.` ends what a line of input caused. A frame
+ * that was dequeued is on its way there until the next call. Lines `COUNTER VALUE`, by the counter's number, come last, and `past VALUE`:
+ * frames that the qdisc did not see.
  */
 #include <linux/types.h>
 #include <stddef.h>
@@ -153,14 +156,25 @@ static void bpf_rbtree_add(struct bpf_rb_root *root, struct bpf_rb_node *node,
 /* --- the kernel around it --- */
 
 static struct Qdisc sch;
+/* What was dequeued last. */
+static struct sk_buff *on_its_way;
+static unsigned long calls = ~0ul, turn, past;
 
-static void dequeue_all(void)
+static void reach(struct sk_buff *skb)
 {
-	struct sk_buff *skb;
-
-	while ((skb = reorder.dequeue(&sch))) {
+	if (skb)
 		printf("left %llu %lu\n", now_ns, skb->id);
-		free(skb);
+	free(skb);
+}
+
+/* Until nothing leaves, or so many times. */
+static void run_qdisc(unsigned long times)
+{
+	while (times--) {
+		reach(on_its_way);
+		on_its_way = reorder.dequeue(&sch);
+		if (!on_its_way)
+			break;
 	}
 }
 
@@ -170,7 +184,7 @@ static void pass(__u64 until_ns)
 	while (timer_ns <= until_ns) {
 		now_ns = timer_ns;
 		timer_ns = NEVER;
-		dequeue_all();
+		run_qdisc(~0ul);
 	}
 	now_ns = until_ns;
 }
@@ -181,10 +195,15 @@ static void arrive(unsigned long id, __u32 bytes, __u32 words[3])
 	struct qdisc_skb_cb *cb = (struct qdisc_skb_cb *)skb->cb;
 
 	skb->id = id;
+	if (take_turn(&turns[words[0] >> LANE_SHIFT & (LANES - 1)], words[0] & NUMBER_MASK, words[2])) {
+		past++;
+		reach(skb);
+		return;
+	}
 	cb->pkt_len = bytes;
 	memcpy(cb->data, words, 3 * sizeof(*words));
 	reorder.enqueue(skb, &sch, 0);
-	dequeue_all();
+	run_qdisc(calls == ~0ul ? calls : turn++ % (calls + 1));
 }
 
 int main(void)
@@ -202,16 +221,23 @@ int main(void)
 
 		if (sscanf(line, "order %llu %llu %u %u %u", &order.hold_ns, &order.grace_ns, &order.held_max, &order.links,
 			   &order.session) == 5) {
+			/* As `src/reorder.rs` does. */
+			if (orders[0].session != order.session)
+				memset(turns, 0, sizeof(turns));
 			orders[0] = order;
+		} else if (sscanf(line, "leave %lu", &calls) == 1) {
+			continue;
 		} else if (sscanf(line, "frame %llu %lu %u %u %u %u", &at, &id, &bytes, &words[0], &words[1], &words[2]) == 6) {
 			pass(at);
 			arrive(id, bytes, words);
 		} else {
+			run_qdisc(~0ul);
 			pass(NEVER - 1);
 		}
 		printf(".\n");
 	}
 	for (int i = 0; i < REORDER_COUNTERS; i++)
 		printf("%d %llu\n", i, reorder_counts[0].of[i]);
-	return sch.q.qlen || sch.qstats.backlog;
+	printf("past %lu\n", past);
+	return sch.q.qlen || sch.qstats.backlog || on_its_way;
 }

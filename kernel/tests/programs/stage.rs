@@ -32,7 +32,7 @@ pub(crate) fn link() -> Link {
 
 /// The kernel path, without peers.
 pub(crate) fn attach() -> Result<KernelPath, tabane_kernel::Error> {
-    KernelPath::attach(&Plan { device: LOOPBACK, reorder: None, port: PORT, peers: 2 })
+    KernelPath::attach(&Plan { device: LOOPBACK, port: PORT, peers: 2 }, None)
 }
 
 /// The kernel path with peer 0 on links 0 and 1.

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use std::{env, fs};
 
 use anyhow::{Context, Result, bail, ensure};
-use tabane_io::netlink::nic_names;
+use tabane_io::netlink::{nic, nic_names};
 use tabane_kernel::{Error, Reorder};
 use tabane_kit::bundle::Bundle;
 use tabane_kit::guest::{Guest, HERE};
@@ -151,9 +151,12 @@ pub(crate) fn in_guest() -> Option<Result<()>> {
     }
 }
 
-/// Halves of the qdisc's pair, and whether it has its qdisc.
+/// Halves of the qdisc's pair, which have no addresses, and whether it has its qdisc.
 fn look(when: &str) -> Result<String> {
-    let halves = nic_names()?.into_iter().filter(|name| name.starts_with(&format!("{DEVICE}."))).count();
+    let halves = nic_names()?.into_iter().filter(|name| name.starts_with(&format!("{DEVICE}.")));
+    let halves = halves.map(|name| nic(&name)).collect::<Result<Vec<_>, _>>()?;
+    ensure!(halves.iter().all(|half| half.link_local.is_none()), "{when}: an address, {halves:?}");
+    let halves = halves.len();
     let qdiscs = tool::run(Command::new("tc").args(["qdisc", "show"]))?;
     let qdisc = if qdiscs.contains("qdisc tabane") { "a qdisc" } else { "none" };
     Ok(format!("{when}: {halves}, {qdisc}"))
