@@ -10,9 +10,10 @@
  * Frames whose turn it is pass by (`turn.h`), while none of their lane is on its way out of here: with each frame the qdisc takes the lane,
  * and gives it back when its last frame has left.
  *
- * Each lane of each peer has an order of its own, so flows do not wait for each other. The receive program says where a frame
- * belongs (`TAG_ORDERED`), and how many numbers it takes: one for each segment of a superframe. A superframe that a NIC segments comes in pieces, which have its first number all; the pieces
- * that came before say which numbers a piece has. So no piece waits for another one, and none is taken for a replica.
+ * Each lane of each peer has an order of its own, so flows do not wait for each other. The receive program says where a frame belongs
+ * (`TAG_ORDERED`), and how many numbers it takes: one for each segment of a superframe. A superframe that a NIC segments comes in pieces,
+ * which have its first number all; the pieces that came before say which numbers a piece has. So no piece waits for another one, and none
+ * is taken for a replica.
  *
  * A missing number is given up when every link has delivered a later one, for links keep order, and `grace_ns` has passed.
  * Where a link is silent, `hold_ns` ends the wait; where too much waits, `held_max` does. Each of the two times is that of one
