@@ -28,6 +28,7 @@ use serde::{Deserialize, Serialize};
 
 use path::Way;
 use tabane_kit::guest::{self, Model, pair};
+use tabane_kit::machine::processors;
 use tabane_kit::options::Common;
 use tabane_kit::prerequisites::{BUSYBOX, IPERF3, MODPROBE, QEMU, Tool};
 use tabane_kit::report::Report;
@@ -128,7 +129,9 @@ pub fn run(options: &Options) -> Result<ExitCode> {
 /// Measures over NICs of this kind.
 fn measure(options: &Options, model: Model) -> Result<Vec<Measured>> {
     let sockets = tempfile::tempdir().context("a directory for the cables")?;
-    let (guest, daemon) = (options.guest.guest()?, options.common.daemon()?);
+    // Both guests are busy at once.
+    let half = (processors()?.len() / 2).max(1);
+    let (guest, daemon) = (options.guest.guest()?.with_processors(half), options.common.daemon()?);
     let boot = |side: usize| {
         let arguments = [
             "nics".to_string(),
