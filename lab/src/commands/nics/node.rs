@@ -87,10 +87,11 @@ fn send(options: &Options, host: &Namespace, way: Way, connections: u8) -> Resul
     Ok(sent.iter().filter(|delivery| delivery.sha256_ok).count() as u64)
 }
 
-/// What both ends have counted.
+/// What both ends have counted: first this one, for the other one's bundle ends with its last answer.
 fn counted(talk: &mut Talk, path: &Ending<'_>) -> Result<[Counted; 2]> {
+    let own = path.counted()?;
     talk.say(&())?;
-    Ok([path.counted()?, talk.hear()?])
+    Ok([own, talk.hear()?])
 }
 
 /// What crossed the path from this guest to the other one.
