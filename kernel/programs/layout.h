@@ -158,7 +158,7 @@ struct last_segment {
 };
 
 /* What happened to frames that the programs did not carry, and to those that they refused. `user_`: the frame goes on to the
- * device's reader and travels in cells. `drop_`: it is gone. `pass_`: it is left to the stack. And to those with a place in an order. Index: processor. */
+ * device's reader and travels in cells. `drop_`: it is gone. `pass_`: it is left to the stack. `order_`: it has a number. Index: processor. */
 struct counts {
 	__u64 user_multicast;   /* To more than one receiver. */
 	__u64 user_protocol;    /* Neither IPv4 nor IPv6, or with a VLAN tag. */

@@ -214,7 +214,7 @@ words! {
         received,
     }
     /// Frames that the programs did not carry. `user_`: the frame goes on to the device's reader and travels in cells. `drop_`: it
-    /// is gone. `pass_`: it is left to the stack. And frames with a place in an order.
+    /// is gone. `pass_`: it is left to the stack. `order_`: frames that have a number.
     Counts {
         /// Frames in cells: to more than one receiver.
         user_multicast,
@@ -246,7 +246,7 @@ words! {
         drop_source,
         /// Packets dropped: the kernel could not take the outer header off.
         drop_receiving,
-        /// Frames over several links that came when it was their turn and none of their flow waited.
+        /// Frames over several links that came when it was their turn and went past the reorder qdisc.
         order_in_turn,
     }
     /// What left once more because its path was given up.
@@ -259,7 +259,7 @@ words! {
     ReorderCounts {
         /// Frames behind the receive program without a place in an order.
         reorder_unordered,
-        /// Frames over several links that came when it was their turn, and others had waited for them or left just then.
+        /// Frames over several links that came when it was their turn, while others of their flow waited for them or were leaving.
         reorder_in_order,
         /// Frames over several links that waited for others.
         reorder_held,

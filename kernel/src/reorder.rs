@@ -4,6 +4,8 @@
 //!     NIC's ingress: receive -> far half: the qdisc -> on the way to the near half: deliver -> device's ingress
 //! ```
 //!
+//! Frames that come in their turn go from the receive program to the device (`programs/turn.h`).
+//!
 //! A qdisc does not vanish with the process: after a crash the pair is left, its qdisc hands out what it holds, and the pair,
 //! whose program has vanished, drops it. The next start takes it away. A process that takes a bundle over makes a second pair
 //! beside the first one, which receives until the other process ends.
@@ -210,10 +212,9 @@ fn mask(processors: usize) -> String {
     groups.rev().collect::<Vec<_>>().join(",")
 }
 
-/// The devices; they are deleted with this value, and the qdisc with them.
+/// The devices, by the half that has the qdisc; both are deleted with this value, and the qdisc with them.
 struct Pair {
     far: Nic,
-    near: Nic,
 }
 
 impl Pair {
@@ -228,10 +229,10 @@ impl Pair {
         }
         let names = free.clone().next().unwrap_or(&names[0]);
         netlink::add_pair(names.each_ref().map(String::as_str))?;
-        let pair = Self { far: netlink::nic(&names[0])?, near: netlink::nic(&names[1])? };
+        let pair = Self { far: netlink::nic(&names[0])? };
         netlink::set_qdisc(pair.far.index, kind)?;
         let up = DeviceSettings { up: Some(true), mtu: Some(MTU), ..DeviceSettings::default() };
-        netlink::set_device(pair.near.index, &up)?;
+        netlink::set_device(netlink::nic(&names[1])?.index, &up)?;
         netlink::set_device(pair.far.index, &up)?;
         Ok(pair)
     }
