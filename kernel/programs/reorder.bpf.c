@@ -258,10 +258,12 @@ static __always_inline __u64 end_of(const struct wait *wait, __u64 next, __u64 w
 static __always_inline void wait_on(struct outlet *outlet, struct sequence *sequence, const struct order *order, __u64 now)
 {
 	__u64 next = sequence->next, latest = 0, passed = NEVER, end;
+	int link;
 
 	if (!sequence->frames)
 		return;
-	for (__u32 link = 0; link < LINKS; link++) {
+	/* Not unrolled: the verifier would follow every way through the comparisons, some 200,000 instructions. */
+	bpf_for(link, 0, LINKS) {
 		__u64 delivered = sequence->delivered[link];
 
 		if (delivered > latest)
@@ -285,6 +287,7 @@ static __always_inline void expire_lane(struct outlet *outlet, __u32 lane, __u64
 	struct turn *turn = bpf_map_lookup_elem(&turns, &lane);
 	__u32 peer = lane / LANES;
 	struct order *order = bpf_map_lookup_elem(&orders, &peer);
+	int is_passed;
 
 	if (!sequence || !turn || !order || !sequence->frames)
 		return;
@@ -294,10 +297,9 @@ static __always_inline void expire_lane(struct outlet *outlet, __u32 lane, __u64
 		return;
 	}
 	take_lane(sequence, turn);
-	if (end_of(&sequence->behind_all, sequence->next, order->grace_ns) <= now)
-		release(outlet, sequence, order, sequence->behind_all.position, gap_passed);
-	else
-		release(outlet, sequence, order, sequence->behind_one.position, gap_timeout);
+	is_passed = end_of(&sequence->behind_all, sequence->next, order->grace_ns) <= now;
+	release(outlet, sequence, order, (is_passed ? &sequence->behind_all : &sequence->behind_one)->position,
+		is_passed ? gap_passed : gap_timeout);
 	wait_on(outlet, sequence, order, now);
 	give_lane(sequence, turn);
 }

@@ -94,6 +94,13 @@ pub fn places() -> usize {
     links.filter(|link| matches!(link.info, libbpf_rs::query::LinkTypeInfo::Tcx(_))).count()
 }
 
+/// How many instructions the kernel went through to verify a program, at most, of all that are loaded. Takes CAP_SYS_ADMIN; without, there
+/// are none.
+pub fn verified() -> u32 {
+    let programs = libbpf_rs::query::ProgInfoIter::default();
+    programs.map(|program| program.verified_insns).max().unwrap_or(0)
+}
+
 /// Whether the programs were compiled with this crate. What the machine's kernel takes shows when they are attached.
 ///
 /// # Errors

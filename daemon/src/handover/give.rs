@@ -12,9 +12,9 @@ use super::{BundleState, Talk, Word};
 use crate::worker::Command;
 use crate::workers::Workers;
 
-/// Time for the new process to prepare everything. A slow machine takes seconds to check the programs of the kernel path; the service's
-/// watchdog, which nobody feeds meanwhile, waits for 30 s.
-const PREPARE: Duration = Duration::from_secs(10);
+/// Time for the new process to prepare everything. A slow machine takes seconds to check the programs of the kernel path. Nobody sends the
+/// service manager a sign of life meanwhile: it waits for 30 s, and the last sign is up to a quarter of that old.
+const PREPARE: Duration = Duration::from_secs(20);
 /// Time for the new process to take it: two system calls.
 const TAKE: Duration = Duration::from_secs(1);
 

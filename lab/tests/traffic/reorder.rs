@@ -38,6 +38,9 @@ const LINK: Bitrate = SLOW;
 const BY_TCP_MIN: f64 = 1.2;
 const FILE: u64 = 16 << 20;
 
+/// Instructions that the kernel may go through to verify a program: so many take an emulated processor half a second.
+const VERIFIED_MAX: u32 = 20_000;
+
 /// What this program does when its first word is one of these: crash and start anew in the guest; hold a qdisc until it is killed.
 const CRASH: &str = "reorder-crash";
 const HOLD: &str = "reorder-hold";
@@ -209,6 +212,8 @@ fn crash_here(figures: &Path) -> Result<()> {
     seen.push(look("killed")?);
     let anew = Reorder::attach(DEVICE, 1, None)?;
     seen.push(look("anew")?);
+    let verified = tabane_kernel::verified();
+    ensure!(verified > 0 && verified < VERIFIED_MAX, "a program takes {verified} instructions to verify");
     drop(anew);
     seen.push(look("ended")?);
     fs::write(figures, serde_json::to_string(&seen)?)?;
