@@ -35,7 +35,6 @@ pub(crate) mod paths;
 use crate::event::{Direction, Event, Signal};
 use crate::link::carried::Carried;
 use crate::link::health::{Change, LATELY};
-use crate::link::heartbeat_pacing::earned;
 use crate::link::inbound::Inbound;
 use crate::link::nic::{Link, LinkSettings};
 use crate::link::paths::Paths;
@@ -307,8 +306,7 @@ impl Links {
         let path = &mut paths.outbound[usize::from(link)];
         path.handle_sent(now, sent, bytes as u64);
         path.ceiling.handle_sent(now, packets);
-        let due = path.pacing.due(now, earned(path.sent(), all), path.loss.is_suspect());
-        paths.heartbeat_at = paths.heartbeat_at.min(due);
+        paths.heartbeat_at = paths.heartbeat_at.min(path.heartbeat_due(now, all));
     }
 
     /// Programs have carried so much between this node and a peer over our link.

@@ -8,7 +8,6 @@ use crate::link::Links;
 use crate::link::black_hole::{JITTER_PARTS, OVERDUE_AFTER};
 use crate::link::congestion::Arrived;
 use crate::link::health::{ALL_SILENT_FOR, HEARTBEAT_BUSY, HEARTBEAT_QUIET};
-use crate::link::heartbeat_pacing::earned;
 use crate::link::incast::OTHERS_WITHIN;
 use crate::link::nic::Link;
 use crate::link::outbound::ESTIMATE_MAX;
@@ -42,19 +41,17 @@ impl Links {
                 if path.endpoint.is_none() || !state.carries() {
                     continue;
                 }
-                let earned = earned(path.sent(), all);
-                let suspect = path.loss.is_suspect();
                 self.resized |= paths.names_probes && path.fit_mtu(now, &state.settings);
                 let probes = paths.names_probes && path.path_mtu.poll(now);
                 if probes {
                     out.outbox.push(Control::Probe { link, peer: index });
                 }
                 // A short one follows a probe: when it arrives and the probe does not, that is lost.
-                if probes || is_rising || path.pacing.due(now, earned, suspect) <= now {
-                    path.pacing.handle_sent(now, earned);
+                if probes || is_rising || path.heartbeat_due(now, all) <= now {
+                    path.handle_heartbeat(now, all);
                     out.outbox.push(Control::Heartbeat { link, peer: index });
                 }
-                let due = path.pacing.due(now, earned, suspect);
+                let due = path.heartbeat_due(now, all);
                 paths.heartbeat_at =
                     paths.heartbeat_at.min(path.path_mtu.due().map_or(due, |probe| probe.min(due)));
             }

@@ -3,16 +3,22 @@
 //! Beside [`crate::link::heartbeat`]. Under load the cells of a link pay for its heartbeats, so that these take little of it at
 //! any rate and among any number of peers: at 1 Gbit/s there is one each millisecond, at 10 Mbit/s each 10. What comes
 //! from the peer pays as much, for its sender goes by reports ([`crate::link::congestion`]). What programs carry pays for heartbeats on
-//! all links: those on the others tell what is missing on one ([`crate::link::carried`]).
+//! all links: those on the others tell what is missing on one ([`crate::link::carried`]). So where these links are slow, each of them has
+//! no more than its rate allows: at 20 Mbit/s one each 4 ms.
 //! A suspect link, which carries nothing else, has one each 5 ms, for by them alone it is known to be well again.
 //!
 //! A fast link has something saved when its cells stop: most often because cells were lost, and then reports matter most.
 
 use crate::link::health::{HEARTBEAT_BUSY, HEARTBEAT_QUIET};
+use crate::link::nic::time_of;
 use crate::time::Instant;
 
 /// What a heartbeat costs: 16 cells, each about ten times as long.
 const COST: u64 = 16;
+/// What a heartbeat takes of a slow link between two, with its outer headers.
+const BYTES: u64 = 160;
+/// One part in so many of a link's rate may be heartbeats.
+const SHARE: u64 = 64;
 /// What can be saved: eight heartbeats.
 const SAVED: u64 = 8 * COST;
 
@@ -32,11 +38,15 @@ pub(crate) fn earned(sent: u64, all: u64) -> u64 {
 }
 
 impl Pacing {
-    /// When the next heartbeat is due; `suspect`: the link is.
-    pub(crate) fn due(&self, now: Instant, earned: u64, suspect: bool) -> Instant {
+    /// When the next heartbeat is due; `suspect`: the link is; `rate`: bytes per second that it carries, if somebody has measured that.
+    pub(crate) fn due(&self, now: Instant, earned: u64, suspect: bool, rate: Option<u64>) -> Instant {
         let Some(at) = self.at else { return now };
         let quiet = if suspect { HEARTBEAT_QUIET / 2 } else { HEARTBEAT_QUIET };
-        at + if earned >= self.spent + COST { HEARTBEAT_BUSY } else { quiet }
+        if earned < self.spent + COST {
+            return at + quiet;
+        }
+        let slow = rate.map_or(HEARTBEAT_BUSY, |rate| time_of(SHARE * BYTES, rate));
+        at + slow.clamp(HEARTBEAT_BUSY, quiet)
     }
 
     /// A heartbeat is made.
@@ -58,12 +68,17 @@ mod tests {
 
     /// Heartbeats of a second, of which cells are sent for `span` only, one each `pace`, and `reports` come with each.
     fn beats(pace: Duration, received: u64, span: Duration) -> usize {
+        beats_at(pace, received, span, None)
+    }
+
+    /// The same on a link of this `rate`.
+    fn beats_at(pace: Duration, received: u64, span: Duration, rate: Option<u64>) -> usize {
         let (mut beat, mut total) = (Pacing::default(), 0);
         let start = Instant::default();
         let ticks = (0..).map(|tick| start + pace * tick).take_while(|now| now.since(start).as_secs() < 1);
         let is_beaten = |now: Instant| {
             total += if now.since(start) < span { earned(1, received) } else { 0 };
-            let is_due = beat.due(now, total, false) <= now;
+            let is_due = beat.due(now, total, false, rate) <= now;
             if is_due {
                 beat.handle_sent(now, total);
             }
@@ -84,6 +99,15 @@ mod tests {
     }
 
     #[test]
+    fn a_slow_link_has_no_more_than_its_rate_allows() {
+        let beats = |rate: u64| beats_at(Duration::from_micros(10), 0, Duration::from_secs(1), Some(rate));
+        assert_eq!(beats(125_000_000), 1_000, "1 Gbit/s: every millisecond");
+        assert_eq!(beats(12_500_000), 1_000, "100 Mbit/s: the same");
+        assert!((240..250).contains(&beats(2_500_000)), "20 Mbit/s: {}", beats(2_500_000));
+        assert_eq!(beats(125_000), 100, "1 Mbit/s: as in quiet");
+    }
+
+    #[test]
     fn a_fast_link_that_falls_silent_has_heartbeats_left() {
         let half = Duration::from_millis(500);
         assert_eq!(
@@ -98,11 +122,11 @@ mod tests {
     fn what_has_to_be_said_at_once_is_due_at_once() {
         let mut beat = Pacing::default();
         let now = Instant::from_nanos(7);
-        assert_eq!(beat.due(now, 0, false), now);
+        assert_eq!(beat.due(now, 0, false, None), now);
         beat.handle_sent(now, 0);
-        assert_eq!(beat.due(now, 0, false), now + HEARTBEAT_QUIET);
-        assert_eq!(beat.due(now, 0, true), now + HEARTBEAT_QUIET / 2);
+        assert_eq!(beat.due(now, 0, false, None), now + HEARTBEAT_QUIET);
+        assert_eq!(beat.due(now, 0, true, None), now + HEARTBEAT_QUIET / 2);
         beat.hasten();
-        assert_eq!(beat.due(now, 0, false), now);
+        assert_eq!(beat.due(now, 0, false, None), now);
     }
 }

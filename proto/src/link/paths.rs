@@ -1,7 +1,6 @@
 //! The paths to one peer, in both directions.
 
 use crate::link::health::LATELY;
-use crate::link::heartbeat_pacing::earned;
 use crate::link::inbound::{self, Inbound};
 use crate::link::outbound::Outbound;
 use crate::time::Instant;
@@ -128,8 +127,7 @@ impl Paths {
     pub(super) fn handle_earned(&mut self, now: Instant) {
         let all = self.earned();
         let paths = self.outbound.iter().filter(|path| path.endpoint.is_some());
-        let due =
-            paths.map(|path| path.pacing.due(now, earned(path.sent(), all), path.loss.is_suspect())).min();
+        let due = paths.map(|path| path.heartbeat_due(now, all)).min();
         self.heartbeat_at = due.map_or(self.heartbeat_at, |due| due.min(self.heartbeat_at));
     }
 
