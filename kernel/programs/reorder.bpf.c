@@ -297,6 +297,7 @@ static __always_inline void expire_lane(struct outlet *outlet, __u32 lane, __u64
 		return;
 	}
 	take_lane(sequence, turn);
+	/* One call, for the verifier follows each. */
 	is_passed = end_of(&sequence->behind_all, sequence->next, order->grace_ns) <= now;
 	release(outlet, sequence, order, (is_passed ? &sequence->behind_all : &sequence->behind_one)->position,
 		is_passed ? gap_passed : gap_timeout);

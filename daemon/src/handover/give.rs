@@ -12,7 +12,7 @@ use super::{BundleState, Talk, Word};
 use crate::worker::Command;
 use crate::workers::Workers;
 
-/// Time for the new process to prepare everything. A slow machine takes seconds to check the programs of the kernel path. Nobody sends the
+/// Time for the new process to prepare everything. A slow machine takes seconds to verify the programs of the kernel path. Nobody sends the
 /// service manager a sign of life meanwhile: it waits for 30 s, and the last sign is up to a quarter of that old.
 const PREPARE: Duration = Duration::from_secs(20);
 /// Time for the new process to take it: two system calls.

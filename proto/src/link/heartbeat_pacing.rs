@@ -3,8 +3,8 @@
 //! Beside [`crate::link::heartbeat`]. Under load the cells of a link pay for its heartbeats, so that these take little of it at
 //! any rate and among any number of peers: at 1 Gbit/s there is one each millisecond, at 10 Mbit/s each 10. What comes
 //! from the peer pays as much, for its sender goes by reports ([`crate::link::congestion`]). What programs carry pays for heartbeats on
-//! all links: those on the others tell what is missing on one ([`crate::link::carried`]). So where these links are slow, each of them has
-//! no more than its rate allows: at 20 Mbit/s one each 4 ms.
+//! all links: those on the others tell what is missing on one ([`crate::link::carried`]). So a slow link whose rate was measured would have
+//! more than it can carry: it has a 64th of its rate at most, at 20 Mbit/s one each 4 ms, but no fewer than in quiet.
 //! A suspect link, which carries nothing else, has one each 5 ms, for by them alone it is known to be well again.
 //!
 //! A fast link has something saved when its cells stop: most often because cells were lost, and then reports matter most.
@@ -15,7 +15,7 @@ use crate::time::Instant;
 
 /// What a heartbeat costs: 16 cells, each about ten times as long.
 const COST: u64 = 16;
-/// What a heartbeat takes of a slow link between two, with its outer headers.
+/// What a heartbeat takes of a link, in bytes, outer headers included, where a peer has two links.
 const BYTES: u64 = 160;
 /// One part in so many of a link's rate may be heartbeats.
 const SHARE: u64 = 64;
@@ -31,14 +31,8 @@ pub(crate) struct Pacing {
     spent: u64,
 }
 
-/// What has been earned by `sent` cells over the link, and by what all links earn: 1 by each cell received from its peer over whatever
-/// link, and by what counts as one that programs carried.
-pub(crate) fn earned(sent: u64, all: u64) -> u64 {
-    sent + all
-}
-
 impl Pacing {
-    /// When the next heartbeat is due; `suspect`: the link is; `rate`: bytes per second that it carries, if somebody has measured that.
+    /// When the next heartbeat is due; `suspect`: the link is; `rate`: what it carries of programs, in bytes per second, if that was measured.
     pub(crate) fn due(&self, now: Instant, earned: u64, suspect: bool, rate: Option<u64>) -> Instant {
         let Some(at) = self.at else { return now };
         let quiet = if suspect { HEARTBEAT_QUIET / 2 } else { HEARTBEAT_QUIET };
@@ -77,7 +71,7 @@ mod tests {
         let start = Instant::default();
         let ticks = (0..).map(|tick| start + pace * tick).take_while(|now| now.since(start).as_secs() < 1);
         let is_beaten = |now: Instant| {
-            total += if now.since(start) < span { earned(1, received) } else { 0 };
+            total += if now.since(start) < span { 1 + received } else { 0 };
             let is_due = beat.due(now, total, false, rate) <= now;
             if is_due {
                 beat.handle_sent(now, total);

@@ -10,7 +10,7 @@ use crate::link::ceiling::Ceiling;
 use crate::link::congestion::Congestion;
 use crate::link::gaps::Gaps;
 use crate::link::health::{HEARTBEAT_BUSY, LATELY};
-use crate::link::heartbeat_pacing::{Pacing, earned};
+use crate::link::heartbeat_pacing::Pacing;
 use crate::link::loss::Loss;
 use crate::link::nic::{Link, LinkSettings};
 use crate::link::path_mtu::PathMtu;
@@ -284,14 +284,14 @@ impl Outbound {
         self.next_seq - self.first
     }
 
-    /// When its next heartbeat is due; `all`: what all paths to the peer have earned.
+    /// When its next heartbeat is due: its own cells pay for it, and what `all` paths to the peer have earned.
     pub(crate) fn heartbeat_due(&self, now: Instant, all: u64) -> Instant {
-        self.pacing.due(now, earned(self.sent(), all), self.loss.is_suspect(), self.pace.rate())
+        self.pacing.due(now, self.sent() + all, self.loss.is_suspect(), self.pace.rate())
     }
 
     /// A heartbeat is made, whether or not it was due.
     pub(crate) fn handle_heartbeat(&mut self, now: Instant, all: u64) {
-        self.pacing.handle_sent(now, earned(self.sent(), all));
+        self.pacing.handle_sent(now, self.sent() + all);
     }
 
     /// The number after the highest that the peer has received.

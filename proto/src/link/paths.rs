@@ -117,7 +117,7 @@ impl Paths {
         }
     }
 
-    /// What all paths to it have earned: cells received from it, and what programs carried both ways.
+    /// What all paths to it have earned: 1 by each cell received from it, and by what counts as one that programs carried, both ways.
     pub(crate) fn earned(&self) -> u64 {
         let inbound = self.inbound.iter().map(|path| path.received + path.carried);
         inbound.chain(self.outbound.iter().map(|path| path.carried)).sum()
