@@ -66,12 +66,20 @@ pub(crate) fn run(options: &Options) -> Result<(), Error> {
     let server = Server::find(options.server.as_deref().unwrap_or_default())?;
     let (clock, interruption) = (Clock::start(), Interruption::listen()?);
     let machine = Machine::now(clock);
-    let (calls, received) = stream(&server, options, clock, &interruption)?;
+    let sent = stream(&server, options, clock, &interruption)?;
     if let Some(path) = &options.csv {
-        trace::write(path, &calls)?;
+        trace::write(path, &sent.calls)?;
     }
-    let source = Source::measured(&server, machine, options.calls, calls.len(), received);
-    Report::new(&calls, options.window, source).print(options.json)
+    let source = Source::measured(&server, machine, options.calls, &sent);
+    Report::new(&sent.calls, options.window, source).print(options.json)
+}
+
+/// What was sent.
+struct Sent {
+    calls: Vec<Call>,
+    /// The send buffer when the calls began: twice what was asked for, within the kernel's bounds.
+    send_buffer_bytes: usize,
+    received: Received,
 }
 
 /// Calls `send()` as often as asked, or until a signal; then receives how much arrived.
@@ -80,13 +88,12 @@ fn stream(
     options: &Options,
     clock: Clock,
     interruption: &Interruption,
-) -> Result<(Vec<Call>, Received), Error> {
+) -> Result<Sent, Error> {
     let mut stream = server.ask(Ask::Sink)?;
-    if let Some(bytes) = options.send_buffer {
-        SockRef::from(&stream)
-            .set_send_buffer_size(bytes)
-            .map_err(Error::doing("setting the send buffer"))?;
-    }
+    let socket = SockRef::from(&stream);
+    let set = options.send_buffer.map_or(Ok(()), |bytes| socket.set_send_buffer_size(bytes));
+    let send_buffer_bytes =
+        set.and_then(|()| socket.send_buffer_size()).map_err(Error::doing("setting the send buffer"))?;
     let message = vec![0; options.size as usize];
     // Written once, so that no page fault disturbs the measurement.
     let mut times = vec![(u64::MAX, u64::MAX); options.calls];
@@ -108,5 +115,6 @@ fn stream(
         start_us: microseconds(before - first),
         duration_us: microseconds(after - before),
     };
-    Ok((times[..called].iter().enumerate().map(row).collect(), received))
+    let calls = times[..called].iter().enumerate().map(row).collect();
+    Ok(Sent { calls, send_buffer_bytes, received })
 }

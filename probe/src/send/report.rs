@@ -5,6 +5,7 @@ use std::path::Path;
 
 use serde::Serialize;
 
+use super::Sent;
 use crate::connection::Server;
 use crate::machine::Machine;
 use crate::output::{self, figure, percent, table};
@@ -48,6 +49,8 @@ pub(super) enum Source {
     Measured {
         server: Server,
         machine: Machine,
+        /// Bytes of the send buffer when the calls began, as the kernel counts them.
+        send_buffer_bytes: usize,
         /// Calls that were to be made.
         planned: usize,
         /// Calls that were made before the measurement ended.
@@ -88,20 +91,23 @@ impl Source {
         Source::Kept(path.display().to_string())
     }
 
-    pub(super) fn measured(
-        server: &Server,
-        machine: Machine,
-        planned: usize,
-        called: usize,
-        received: Received,
-    ) -> Source {
-        Source::Measured { server: server.clone(), machine, planned, called, received }
+    pub(super) fn measured(server: &Server, machine: Machine, planned: usize, sent: &Sent) -> Source {
+        let Sent { calls, send_buffer_bytes, received } = sent;
+        let (server, called) = (server.clone(), calls.len());
+        Source::Measured {
+            server,
+            machine,
+            send_buffer_bytes: *send_buffer_bytes,
+            planned,
+            called,
+            received: *received,
+        }
     }
 
     fn head(&self, window: Window) -> String {
         match self {
             Source::Kept(file) => format!("calls kept in {file}\n"),
-            Source::Measured { server, machine, planned, called, received } => {
+            Source::Measured { server, machine, planned, called, received, .. } => {
                 let mbit = received.mbit();
                 let mut text = format!(
                     "send() to {}, calls counted: {window}; {} bytes arrived at {mbit:.0} Mbit/s\n{}",
