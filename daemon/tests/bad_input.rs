@@ -4,6 +4,28 @@ use std::fs;
 use std::path::Path;
 use std::process::{Command, Output};
 
+pub(crate) const TRIALS: &[(&str, fn())] = trials![
+    malformed_files,
+    unknown_keys_and_wrong_types,
+    values_and_units_out_of_range,
+    unknown_ciphers,
+    contradictions,
+    a_key_is_needed_or_said_not_to_be,
+    unusable_keys,
+    every_mistake_of_a_file_has_its_sentence,
+    files_that_cannot_be_read,
+    wrong_command_lines,
+    commands_for_a_bundle_that_is_not_up,
+    a_doctor_who_has_nothing_to_look_at,
+    changes_of_a_bundle_that_is_not_up,
+    keys_are_never_overwritten,
+    a_key_without_a_file_is_printed,
+    check_looks_for_the_nics_unless_the_file_is_another_machines,
+    an_unreadable_log_filter,
+    what_check_prints_is_a_file_that_checks,
+    an_open_key_file_is_warned_about,
+];
+
 /// Runs `tabane` in `directory`.
 fn tabane(directory: &Path, arguments: &[&str]) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_tabane"));
@@ -54,7 +76,6 @@ fn assert_starts(sentence: &str, start: &str) {
 
 const LINK: &str = "[[link]]\nnic = \"eth1\"\n";
 
-#[test]
 fn malformed_files() {
     assert_starts(&file_refusal("name = \"tb0\"\nmtu = \n"), "tb.toml:2: not TOML: ");
     assert_starts(&file_refusal("[[link]\nnic = \"eth1\"\n"), "tb.toml:1: not TOML: ");
@@ -69,7 +90,6 @@ fn malformed_files() {
     );
 }
 
-#[test]
 fn unknown_keys_and_wrong_types() {
     assert_starts(
         &file_refusal(format!("mut = 1500\n{LINK}")),
@@ -85,7 +105,6 @@ fn unknown_keys_and_wrong_types() {
     );
 }
 
-#[test]
 fn values_and_units_out_of_range() {
     assert_starts(
         &file_refusal(format!("mtu = 65522\n{LINK}")),
@@ -105,7 +124,6 @@ fn values_and_units_out_of_range() {
     );
 }
 
-#[test]
 fn unknown_ciphers() {
     let allowed = "allowed: auto, aes-256-gcm, chacha20-poly1305, aegis-128l";
     let sentence = file_refusal(format!("cipher = \"chacha20\"\n{LINK}"));
@@ -116,7 +134,6 @@ fn unknown_ciphers() {
     assert_eq!(sentence, format!("--cipher: `aegis-128` is unknown (did you mean `aegis-128l`?); {allowed}"));
 }
 
-#[test]
 fn contradictions() {
     assert_starts(&file_refusal(""), "tb.toml: link: no link is given; allowed: 1 to 16 links");
     assert_starts(&file_refusal(format!("{LINK}{LINK}")), "tb.toml:3: link: nic `eth1` is used twice ");
@@ -126,7 +143,6 @@ fn contradictions() {
     );
 }
 
-#[test]
 fn a_key_is_needed_or_said_not_to_be() {
     let directory = tempfile::tempdir().expect("a directory");
     let allowed = "no key is given; allowed: a key file that `tabane genkey FILE` has made, the same on every node, \
@@ -137,7 +153,6 @@ fn a_key_is_needed_or_said_not_to_be() {
     assert!(tabane(directory.path(), &["check", "tb.toml", "--no-nics"]).status.success());
 }
 
-#[test]
 fn unusable_keys() {
     let with_key = |key: &str| format!("name = \"tb0\"\nkey = \"{key}\"\n{LINK}");
     assert_starts(
@@ -154,7 +169,6 @@ fn unusable_keys() {
     );
 }
 
-#[test]
 fn every_mistake_of_a_file_has_its_sentence() {
     let directory = tempfile::tempdir().expect("a directory");
     fs::write(directory.path().join("tb.toml"), "mtu = 1\nport = 0\npolicy = \"x\"\n").expect("written");
@@ -167,7 +181,6 @@ fn every_mistake_of_a_file_has_its_sentence() {
     );
 }
 
-#[test]
 fn files_that_cannot_be_read() {
     let directory = tempfile::tempdir().expect("a directory");
     let none = refusal(directory.path(), &["check", "none.toml"]);
@@ -176,7 +189,6 @@ fn files_that_cannot_be_read() {
     assert_starts(&refusal(directory.path(), &["check", "./a\nb"]), "./a\\nb: cannot be read: ");
 }
 
-#[test]
 fn wrong_command_lines() {
     let directory = tempfile::tempdir().expect("a directory");
     let refusal = |arguments: &[&str]| refusal(directory.path(), arguments);
@@ -211,7 +223,6 @@ fn wrong_command_lines() {
     );
 }
 
-#[test]
 fn commands_for_a_bundle_that_is_not_up() {
     let directory = tempfile::tempdir().expect("a directory");
     for command in ["down", "status"] {
@@ -221,7 +232,6 @@ fn commands_for_a_bundle_that_is_not_up() {
     }
 }
 
-#[test]
 fn a_doctor_who_has_nothing_to_look_at() {
     let directory = tempfile::tempdir().expect("a directory");
     let refusal = |arguments: &[&str]| refusal(directory.path(), arguments);
@@ -235,7 +245,6 @@ fn a_doctor_who_has_nothing_to_look_at() {
     assert_starts(&refusal(&["why", "no-such-bundle"]), "no bundle named no-such-bundle is up in this");
 }
 
-#[test]
 fn changes_of_a_bundle_that_is_not_up() {
     let directory = tempfile::tempdir().expect("a directory");
     let name = "no-such-bundle";
@@ -254,7 +263,6 @@ fn changes_of_a_bundle_that_is_not_up() {
     }
 }
 
-#[test]
 fn keys_are_never_overwritten() {
     let directory = tempfile::tempdir().expect("a directory");
     let made = tabane(directory.path(), &["genkey", "key"]);
@@ -268,7 +276,6 @@ fn keys_are_never_overwritten() {
     );
 }
 
-#[test]
 fn a_key_without_a_file_is_printed() {
     let directory = tempfile::tempdir().expect("a directory");
     let [first, second] = [(); 2].map(|()| tabane(directory.path(), &["genkey"]));
@@ -282,7 +289,6 @@ fn a_key_without_a_file_is_printed() {
     assert_ne!(first.stdout, second.stdout);
 }
 
-#[test]
 fn check_looks_for_the_nics_unless_the_file_is_another_machines() {
     let directory = tempfile::tempdir().expect("a directory");
     let text = "security = \"none\"\n[[link]]\nnic = \"no-such-nic\"\n";
@@ -295,7 +301,6 @@ fn check_looks_for_the_nics_unless_the_file_is_another_machines() {
     assert!(elsewhere.status.success() && elsewhere.stdout == here.stdout, "{elsewhere:?}");
 }
 
-#[test]
 fn an_unreadable_log_filter() {
     let directory = tempfile::tempdir().expect("a directory");
     let mut command = Command::new(env!("CARGO_BIN_EXE_tabane"));
@@ -306,7 +311,6 @@ fn an_unreadable_log_filter() {
     assert_starts(&errors, "tabane: TABANE_LOG: ");
 }
 
-#[test]
 fn what_check_prints_is_a_file_that_checks() {
     let directory = tempfile::tempdir().expect("a directory");
     assert!(tabane(directory.path(), &["genkey", "key"]).status.success());
@@ -320,7 +324,6 @@ fn what_check_prints_is_a_file_that_checks() {
     assert_eq!(String::from_utf8(second.stdout), String::from_utf8(first.stdout));
 }
 
-#[test]
 fn an_open_key_file_is_warned_about() {
     use std::os::unix::fs::PermissionsExt;
     let directory = tempfile::tempdir().expect("a directory");

@@ -4,24 +4,21 @@ use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 use std::process::{Command, Output};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use tempfile::TempDir;
 
-/// One test at a time: what another thread forks holds the file that this one writes, until it executes its own program, and no
-/// kernel starts a program that is open for writing.
-static WRITES: Mutex<()> = Mutex::new(());
+pub(crate) const TRIALS: &[(&str, fn())] =
+    trials![what_was_typed_reaches_the_other_program, where_it_is_missing_one_sentence_says_so,];
 
 /// Commands that are programs of their own.
 const COMMANDS: [&str; 3] = ["probe", "web", "follow"];
 
 /// The program in a directory of its own.
-fn alone() -> (MutexGuard<'static, ()>, TempDir, PathBuf) {
-    let guard = WRITES.lock().unwrap_or_else(PoisonError::into_inner);
+fn alone() -> (TempDir, PathBuf) {
     let directory = tempfile::tempdir().expect("a directory");
     let program = directory.path().join("tabane");
     fs::copy(env!("CARGO_BIN_EXE_tabane"), &program).expect("copied");
-    (guard, directory, program)
+    (directory, program)
 }
 
 fn run(program: &PathBuf, arguments: &[&str]) -> (Option<i32>, String, String) {
@@ -30,9 +27,8 @@ fn run(program: &PathBuf, arguments: &[&str]) -> (Option<i32>, String, String) {
     (status.code(), text(stdout), text(stderr))
 }
 
-#[test]
 fn what_was_typed_reaches_the_other_program() {
-    let (_guard, directory, program) = alone();
+    let (directory, program) = alone();
     for command in COMMANDS {
         let other = directory.path().join(format!("tabane-{command}"));
         fs::write(&other, "#!/bin/sh\nprintf '%s\\n' \"$@\"\nexit 7\n").expect("written");
@@ -54,9 +50,8 @@ fn what_was_typed_reaches_the_other_program() {
     }
 }
 
-#[test]
 fn where_it_is_missing_one_sentence_says_so() {
-    let (_guard, directory, program) = alone();
+    let (directory, program) = alone();
     for command in COMMANDS {
         let missing = directory.path().join(format!("tabane-{command}"));
         let expected = format!(

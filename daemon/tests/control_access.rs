@@ -12,10 +12,12 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdout, Command, ExitCode, Output, Stdio};
 use std::sync::Arc;
 
-use libtest_mimic::{Arguments, Failed, Trial};
+use libtest_mimic::Failed;
 use tabane::control::{Group, Listener, Server, done};
 use tabane::events::EventLog;
 use tempfile::TempDir;
+
+use crate::stage::Test;
 
 /// A user who owns nothing (`nobody` on Debian), and the group of such users.
 const STRANGER: u32 = 65_534;
@@ -27,26 +29,18 @@ const KEY: &str = "c0ffeec0ffeec0ffeec0ffeec0ffeec0ffeec0ffeec0ffeec0ffeec0ffeec
 /// Names the bundle for which this program is to stand, in place of testing.
 const IMPOSTOR: &str = "TABANE_TEST_IMPOSTOR";
 
-fn main() -> ExitCode {
-    if let Some(name) = std::env::var_os(IMPOSTOR) {
-        return listen_as_impostor(&name.to_string_lossy());
-    }
-    let root = rustix::process::getuid().is_root();
-    let trial = |name: &str, test: fn() -> Result<(), Failed>| {
-        let name = if root { name.to_owned() } else { format!("{name} [SKIPPED: needs root]") };
-        Trial::test(name, test).with_ignored_flag(!root)
-    };
-    let trials = vec![
-        trial("only_root_and_the_owner_may_ask", only_root_and_the_owner_may_ask),
-        trial("members_of_the_group_may_ask", members_of_the_group_may_ask),
-        trial("watchers_may_look", watchers_may_look),
-        trial("keys_are_for_owners_alone", keys_are_for_owners_alone),
-        trial("an_impostor_gets_nothing", an_impostor_gets_nothing),
-    ];
-    // A process that one trial starts holds open for a moment what another copies, and what is being written cannot
-    // run.
-    let one_by_one = Arguments { test_threads: Some(1), ..Arguments::from_args() };
-    libtest_mimic::run(&one_by_one, trials).exit_code()
+pub(crate) const TRIALS: &[(&str, Test)] = &[
+    ("only_root_and_the_owner_may_ask", only_root_and_the_owner_may_ask),
+    ("members_of_the_group_may_ask", members_of_the_group_may_ask),
+    ("watchers_may_look", watchers_may_look),
+    ("keys_are_for_owners_alone", keys_are_for_owners_alone),
+    ("an_impostor_gets_nothing", an_impostor_gets_nothing),
+];
+
+/// What this program does in place of testing, when it was started as an impostor.
+pub(crate) fn as_impostor() -> Option<ExitCode> {
+    let name = std::env::var_os(IMPOSTOR)?;
+    Some(listen_as_impostor(&name.to_string_lossy()))
 }
 
 /// A directory that everyone may enter.

@@ -2,42 +2,35 @@
 //!
 //! Each trial is a shell script on the [`stage`].
 
-mod refusal;
-mod stage;
-
 use std::os::unix::fs::PermissionsExt;
-use std::process::ExitCode;
 
+use crate::refusal::refused;
+use crate::stage::{START, Test, shell};
 use libtest_mimic::Failed;
-use refusal::refused;
-use stage::{START, Test, shell};
 
-fn main() -> ExitCode {
-    let trials: [(&str, Test); 21] = [
-        ("unknown_nic", unknown_nic),
-        ("a_node_whose_nics_have_no_address_has_one_all_the_same", no_mac),
-        ("a_nic_that_is_down_is_raised", nic_down),
-        ("mtu_too_small_for_cells", mtu_too_small),
-        ("an_mtu_that_becomes_too_small_costs_that_link_alone", mtu_shrunk),
-        ("peers_named_over_ipv4_are_found_without_a_local_address", ipv4_peers),
-        ("port_taken", port_taken),
-        ("device_name_taken", device_name_taken),
-        ("no_tun_driver", no_tun_driver),
-        ("no_permission", no_permission),
-        ("second_up_is_refused_with_the_pid", second_up),
-        ("stops_cleanly_however_it_is_asked", stops_cleanly),
-        ("nothing_is_left_after_a_kill", killed),
-        ("events_are_followed_to_the_end", events_followed),
-        ("the_policy_is_switched_or_left_alone", policy_switched),
-        ("a_link_that_cannot_join_or_leave_changes_nothing", link_refused),
-        ("a_link_joins_and_leaves_and_its_number_is_taken_again", link_changed),
-        ("a_nic_vanishes_and_is_taken_back_under_another_index", nic_replaced),
-        ("a_group_changes_its_key_while_its_nodes_stay_joined", keys_changed),
-        ("a_new_process_takes_the_bundle_over_as_it_is", upgraded),
-        ("a_new_process_that_cannot_take_over_leaves_the_bundle_alone", upgrade_failed),
-    ];
-    stage::run(trials)
-}
+pub(crate) const TRIALS: &[(&str, Test)] = &[
+    ("unknown_nic", unknown_nic),
+    ("a_node_whose_nics_have_no_address_has_one_all_the_same", no_mac),
+    ("a_nic_that_is_down_is_raised", nic_down),
+    ("mtu_too_small_for_cells", mtu_too_small),
+    ("an_mtu_that_becomes_too_small_costs_that_link_alone", mtu_shrunk),
+    ("peers_named_over_ipv4_are_found_without_a_local_address", ipv4_peers),
+    ("port_taken", port_taken),
+    ("device_name_taken", device_name_taken),
+    ("no_tun_driver", no_tun_driver),
+    ("no_permission", no_permission),
+    ("second_up_is_refused_with_the_pid", second_up),
+    ("stops_cleanly_however_it_is_asked", stops_cleanly),
+    ("nothing_is_left_after_a_kill", killed),
+    ("events_are_followed_to_the_end", events_followed),
+    ("the_policy_is_switched_or_left_alone", policy_switched),
+    ("a_link_that_cannot_join_or_leave_changes_nothing", link_refused),
+    ("a_link_joins_and_leaves_and_its_number_is_taken_again", link_changed),
+    ("a_nic_vanishes_and_is_taken_back_under_another_index", nic_replaced),
+    ("a_group_changes_its_key_while_its_nodes_stay_joined", keys_changed),
+    ("a_new_process_takes_the_bundle_over_as_it_is", upgraded),
+    ("a_new_process_that_cannot_take_over_leaves_the_bundle_alone", upgrade_failed),
+];
 
 fn unknown_nic() -> Result<(), Failed> {
     refused(r#""$TABANE" up --insecure --link eth7"#, "link eth7: no such NIC; there are: lo, eth2, eth1")

@@ -2,12 +2,8 @@
 //!
 //! Each trial is a shell script on the [`stage`].
 
-mod stage;
-
-use std::process::ExitCode;
-
+use crate::stage::{START, Test, shell};
 use libtest_mimic::Failed;
-use stage::{START, Test, shell};
 
 /// Gives the script an `/etc` of its own, a second host `far` at the other end of two cables, and `at far` beside `at near`.
 const TWO_HOSTS: &str = r#"
@@ -17,17 +13,14 @@ at() { case $1 in near) shift; "$TABANE" "$@";; far) shift; ip netns exec far un
 until_says() { for _ in $(seq 400); do at $1 status -v 2>/dev/null | grep -q "$2" && return; sleep 0.02; done; at $1 status -v >&2; cat log* >&2; exit 97; }
 "#;
 
-fn main() -> ExitCode {
-    let trials: [(&str, Test); 6] = [
-        ("a_bundle_is_set_up_joined_and_forgotten", set_up),
-        ("what_init_and_join_are_told_is_in_force", told),
-        ("an_open_bundle_is_set_up_and_joined", open),
-        ("what_does_not_fit_is_named", mismatches),
-        ("a_name_is_needed_where_several_bundles_are_up", names),
-        ("a_line_that_is_not_whole_writes_nothing", damaged),
-    ];
-    stage::run(trials)
-}
+pub(crate) const TRIALS: &[(&str, Test)] = &[
+    ("a_bundle_is_set_up_joined_and_forgotten", set_up),
+    ("what_init_and_join_are_told_is_in_force", told),
+    ("an_open_bundle_is_set_up_and_joined", open),
+    ("what_does_not_fit_is_named", mismatches),
+    ("a_name_is_needed_where_several_bundles_are_up", names),
+    ("a_line_that_is_not_whole_writes_nothing", damaged),
+];
 
 /// What a script prints; it must succeed.
 fn printed(script: &str) -> Result<String, Failed> {

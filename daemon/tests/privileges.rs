@@ -2,14 +2,9 @@
 //!
 //! Each trial is a shell script on the [`stage`].
 
-mod refusal;
-mod stage;
-
-use std::process::ExitCode;
-
+use crate::refusal::refused;
+use crate::stage::{START, Test, shell};
 use libtest_mimic::Failed;
-use refusal::refused;
-use stage::{START, Test, shell};
 
 /// Prints what all threads of `$pid` may do, each line once, but for the one that asks NICs for their speeds; and what that may.
 const RIGHTS: &str = r#"
@@ -21,20 +16,17 @@ asks() { for task in /proc/$pid/task/*; do ! grep -qx speeds $task/comm || cat $
 /// A user and group that every machine has: `nobody` and `nogroup` on Debian.
 const NOBODY: &str = "65534";
 
-fn main() -> ExitCode {
-    let trials: [(&str, Test); 9] = [
-        ("all_threads_keep_two_capabilities_and_nothing_else", confined),
-        ("the_daemon_becomes_the_named_user_and_goes_on_working", another_user),
-        ("a_process_that_takes_over_keeps_no_more", taken_over),
-        ("capabilities_are_enough_to_start_it", without_root),
-        ("the_process_that_resolves_names_keeps_no_capability_and_ends_with_the_daemon", resolver),
-        ("low_ports_cost_a_third_capability", low_port),
-        ("without_the_sandbox_all_rights_stay", no_sandbox),
-        ("all_threads_run_ahead_of_applications", ahead),
-        ("unknown_users_and_groups_are_refused", unknown_names),
-    ];
-    stage::run(trials)
-}
+pub(crate) const TRIALS: &[(&str, Test)] = &[
+    ("all_threads_keep_two_capabilities_and_nothing_else", confined),
+    ("the_daemon_becomes_the_named_user_and_goes_on_working", another_user),
+    ("a_process_that_takes_over_keeps_no_more", taken_over),
+    ("capabilities_are_enough_to_start_it", without_root),
+    ("the_process_that_resolves_names_keeps_no_capability_and_ends_with_the_daemon", resolver),
+    ("low_ports_cost_a_third_capability", low_port),
+    ("without_the_sandbox_all_rights_stay", no_sandbox),
+    ("all_threads_run_ahead_of_applications", ahead),
+    ("unknown_users_and_groups_are_refused", unknown_names),
+];
 
 /// The rights of a sandboxed daemon; CAP_NET_ADMIN and CAP_NET_RAW are bits 12 and 13.
 fn rights(ids: &str, capabilities: &str) -> String {

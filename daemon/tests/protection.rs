@@ -2,21 +2,14 @@
 //!
 //! Each trial is a shell script on the [`stage`].
 
-mod stage;
-
-use std::process::ExitCode;
-
+use crate::stage::{START, Test, shell};
 use libtest_mimic::Failed;
-use stage::{START, Test, shell};
 
-fn main() -> ExitCode {
-    let trials: [(&str, Test); 3] = [
-        ("nodes_that_state_ciphers_seal_with_them_and_the_others_follow", ciphers),
-        ("a_node_that_is_not_on_the_list_of_the_start_is_refused", listed),
-        ("a_stolen_node_is_shut_out_while_the_others_carry_on", stolen_node),
-    ];
-    stage::run(trials)
-}
+pub(crate) const TRIALS: &[(&str, Test)] = &[
+    ("nodes_that_state_ciphers_seal_with_them_and_the_others_follow", ciphers),
+    ("a_node_that_is_not_on_the_list_of_the_start_is_refused", listed),
+    ("a_stolen_node_is_shut_out_while_the_others_carry_on", stolen_node),
+];
 
 /// What a script prints; it must succeed.
 fn printed(script: &str) -> Result<String, Failed> {

@@ -2,25 +2,18 @@
 //!
 //! Each trial is a shell script on the [`stage`].
 
-mod stage;
-
-use std::process::ExitCode;
-
+use crate::stage::{START, Test, shell};
 use libtest_mimic::Failed;
-use stage::{START, Test, shell};
 
-fn main() -> ExitCode {
-    let trials: [(&str, Test); 7] = [
-        ("a_deleted_device_ends_the_bundle_with_one_sentence", device_deleted),
-        ("the_device_may_go_down_be_renamed_and_move", device_moved),
-        ("errors_of_the_device_and_of_epoll_end_nothing_under_strace", errors_injected),
-        ("errors_of_the_main_thread_and_the_control_socket_end_nothing_under_strace", errors_beside_the_path),
-        ("a_full_disk_for_the_log_stops_nothing", log_on_a_full_disk),
-        ("a_log_that_nobody_reads_stops_nothing", log_nobody_reads),
-        ("the_service_manager_is_told", service_manager),
-    ];
-    stage::run(trials)
-}
+pub(crate) const TRIALS: &[(&str, Test)] = &[
+    ("a_deleted_device_ends_the_bundle_with_one_sentence", device_deleted),
+    ("the_device_may_go_down_be_renamed_and_move", device_moved),
+    ("errors_of_the_device_and_of_epoll_end_nothing_under_strace", errors_injected),
+    ("errors_of_the_main_thread_and_the_control_socket_end_nothing_under_strace", errors_beside_the_path),
+    ("a_full_disk_for_the_log_stops_nothing", log_on_a_full_disk),
+    ("a_log_that_nobody_reads_stops_nothing", log_nobody_reads),
+    ("the_service_manager_is_told", service_manager),
+];
 
 fn device_deleted() -> Result<(), Failed> {
     for workers in ["1", "2"] {

@@ -1,6 +1,4 @@
 //! A member that holds the key and sends anything: the guarantees hold among the others, as if it were not there.
-//!
-//! `cargo test -p tabane-sim --test hostile -- --nocapture` shows the figures.
 
 use core::time::Duration;
 use tabane_proto::security::Rekey;

@@ -1,6 +1,4 @@
 //! Many nodes in one bundle: guarantees when all of them want the same links.
-//!
-//! `cargo test -p tabane-sim --test mesh -- --nocapture` shows the figures.
 
 use core::time::Duration;
 use tabane_proto::Event;

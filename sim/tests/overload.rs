@@ -1,6 +1,4 @@
 //! Guarantees when a receiver cannot keep up: its worker is slow, or late.
-//!
-//! `cargo test -p tabane-sim --test overload -- --nocapture` shows the figures.
 
 use core::time::Duration;
 use tabane_proto::Event;

@@ -1,7 +1,5 @@
 //! The guarantees of a bundle, scenario by scenario. Each test reads as a plan: a world, what happens in it, and the result that
 //! it must have. Seeds differ in when things happen relative to heartbeats and batches.
-//!
-//! `cargo test -p tabane-sim --test scenarios -- --nocapture` shows the figures.
 
 use core::time::Duration;
 use tabane_proto::{Direction, Event, Instant, Nature, PolicyKind};

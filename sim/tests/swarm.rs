@@ -8,7 +8,7 @@ use std::thread;
 use tabane_sim::run::{Report, run};
 use tabane_sim::statistics::Statistics;
 
-const SEEDS: u64 = 5_000;
+const SEEDS: u64 = 1_000;
 const THREADS: usize = 2;
 /// The test stops after so many failing seeds.
 const FAILURES: usize = 5;

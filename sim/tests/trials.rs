@@ -1,6 +1,4 @@
 //! Trials: the guarantees for other flows and peers when one flow, peer, member or bridge is out of bounds.
-//!
-//! `cargo test -p tabane-sim --test trials -- --nocapture` shows the figures.
 
 use core::time::Duration;
 use tabane_sim::fault::Fault;

@@ -1,9 +1,9 @@
 //! The stage of tests with the real binary: a shell script in network, mount and process namespaces of its own, which
 //! only root can make here. The script is the first process there, so whatever it started ends with it.
 
-use std::process::{Command, ExitCode, Output};
+use std::process::{Command, Output};
 
-use libtest_mimic::{Arguments, Failed, Trial};
+use libtest_mimic::{Failed, Trial};
 
 /// Set-up of every script: two NICs that are one cable.
 const NICS: &str = "ip link add eth1 type veth peer name eth2; ip link set eth1 up; ip link set eth2 up";
@@ -16,18 +16,18 @@ start() { case "$1" in *--key*) open=;; *) open=--insecure;; esac; "$TABANE" up 
 /// A trial's body.
 pub(crate) type Test = fn() -> Result<(), Failed>;
 
-/// Runs the trials; where they cannot run they are reported as ignored, with the reason. Who needs strace ends with
-/// `under_strace`.
-pub(crate) fn run(trials: impl IntoIterator<Item = (&'static str, Test)>) -> ExitCode {
+/// The trials of these tests on the stage; where they cannot run they are reported as ignored, with the reason. Who needs strace
+/// ends with `under_strace`.
+pub(crate) fn trials(tests: &[(&str, Test)]) -> Vec<Trial> {
     let (missing, has_strace) = (missing(), has("strace"));
     let without_strace = |name: &str| {
         (name.ends_with("under_strace") && !has_strace).then_some("needs strace (Debian package strace)")
     };
-    let trial = |(name, test): (&str, Test)| match missing.or_else(|| without_strace(name)) {
+    let trial = |&(name, test): &(&str, Test)| match missing.or_else(|| without_strace(name)) {
         None => Trial::test(name, test),
         Some(reason) => Trial::test(format!("{name} [SKIPPED: {reason}]"), test).with_ignored_flag(true),
     };
-    libtest_mimic::run(&Arguments::from_args(), trials.into_iter().map(trial).collect()).exit_code()
+    tests.iter().map(trial).collect()
 }
 
 fn missing() -> Option<&'static str> {

@@ -1,0 +1,5 @@
+//! The program, its server and its statistics from outside.
+
+mod commands;
+mod scipy;
+mod serve;
