@@ -50,8 +50,14 @@ impl Model {
             .arg("-I")
             .arg(programs);
         cc.arg(tests.join(self.name).with_extension("c"));
-        let done = cc.arg("-o").arg(Path::new(env!("CARGO_TARGET_TMPDIR")).join(self.name)).output()?;
-        if done.status.success() { Ok(()) } else { Err(String::from_utf8_lossy(&done.stderr).into()) }
+        // Other processes run the program meanwhile: it takes its place at once.
+        let program = Path::new(env!("CARGO_TARGET_TMPDIR")).join(self.name);
+        let new = program.with_extension(std::process::id().to_string());
+        let done = cc.arg("-o").arg(&new).output()?;
+        if !done.status.success() {
+            return Err(String::from_utf8_lossy(&done.stderr).into());
+        }
+        Ok(std::fs::rename(new, program)?)
     }
 }
 
