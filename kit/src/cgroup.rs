@@ -52,7 +52,9 @@ impl Cgroup {
     }
 
     fn below(root: &str) -> Result<Cgroup> {
-        let path = Path::new(root).join(format!("tabane-lab-{}", process::id()));
+        // Sandboxes share the groups of the machine, and each has a process 1.
+        let sandbox = fs::read_link("/proc/self/ns/pid").context("/proc/self/ns/pid")?;
+        let path = Path::new(root).join(format!("tabane-lab-{}-{}", sandbox.display(), process::id()));
         fs::create_dir(&path).with_context(|| path.display().to_string())?;
         Ok(Cgroup { path })
     }
