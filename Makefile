@@ -2,12 +2,12 @@
 # else they need they install, or name.
 
 CARGO ?= cargo
-# Where tools are installed that others publish.
-TOOLS := target/tools/bin
+# Where tools are installed that others publish: once for all clones of this user.
+TOOLS := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/tabane/bin
 # The oldest Rust that builds this, as Cargo.toml declares it.
 MSRV := $(shell sed -n 's/^rust-version = "\(.*\)"/\1/p' Cargo.toml)
 
-.PHONY: help build page page-packages install uninstall deb deb-test fleet-test guests-test release test demo bench papers lab sim fuzz fuzz-corpus lint style docs sbom vm-setup vm-setup-backports rivals clean rust
+.PHONY: help build test-tools sim-nightly page page-packages install uninstall deb deb-test fleet-test guests-test release test test-all nightly stress demo bench papers lab sim fuzz fuzz-corpus lint style docs sbom vm-setup vm-setup-backports rivals clean rust
 
 help:
 	@echo "make build      release programs in target/release"
@@ -15,7 +15,9 @@ help:
 	@echo "make install    below PREFIX=$(PREFIX), staged in DESTDIR; or uninstall"
 	@echo "make deb        a Debian package; deb-test tries it in a clean Debian, 5 minutes"
 	@echo "make release    archive, package, checksums in target/release-VERSION"
-	@echo "make test       all tests: about 20 minutes with the build; fleet-test: with etcd, DNS; guests-test: in guests"
+	@echo "make test       what a change can break: ONLY=WORD for the tests whose names have it"
+	@echo "make test-all   that and all that takes minutes: guests, browsers, packages, soak, seeds; RESUME=1 goes on"
+	@echo "make stress     N=20 runs of the tests beside nothing, and as many beside two programs that compute"
 	@echo "make demo       one TCP connection over two links, one of which dies: a minute"
 	@echo "make bench      throughput, CPU, round trips beside bare links: 10 minutes"
 	@echo "make papers     the papers' measurements, published beside ours: 45 minutes;"
@@ -143,14 +145,13 @@ deb: build sbom $(TOOLS)/cargo-deb-3.8.0
 SUITE := $(shell sed -n 's/^VERSION_CODENAME=//p' /etc/os-release)
 CLEAN_ROOT := target/clean-roots/$(SUITE)
 # A clean Debian of its own: 450 MB, once.
-deb-test: deb
+deb-test: deb $(NEXTEST)
 	@lab/packages.sh mmdebstrap=mmdebstrap ip=iproute2 tc=iproute2 setpriv=util-linux strace=strace
 	@test -d $(CLEAN_ROOT) || packaging/clean-root.sh $(SUITE) $(CLEAN_ROOT) || echo "going on without a clean Debian"
 	$(MAKE) --no-print-directory install uninstall DESTDIR=target/deb/uninstalled WIRESHARK=/wireshark
 	@test -z "$$(find target/deb/uninstalled -type f)" || { find target/deb/uninstalled -type f; echo "make uninstall leaves these"; exit 1; }
-	TABANE_BIN=$(CURDIR)/target/release/tabane TABANE_DEB=$(CURDIR)/$(DEB) TABANE_CLEAN_ROOT=$(CURDIR)/$(CLEAN_ROOT) \
-	  $(CARGO) test --locked -p tabane-lab --test traffic a_package 2>&1 | tee target/deb-test.log
-	@grep -q 'test result: ok' target/deb-test.log && lab/skips.sh target/deb-test.log
+	PATH="$(TOOLS):$$PATH" TABANE_BIN=$(CURDIR)/target/release/tabane TABANE_DEB=$(CURDIR)/$(DEB) TABANE_CLEAN_ROOT=$(CURDIR)/$(CLEAN_ROOT) \
+	  lab/tests.sh all -E 'test(/::a_package_/)'
 
 RELEASE := target/release-$(VERSION)
 TARBALL := tabane-$(VERSION)-$(shell uname -m)-linux
@@ -220,35 +221,50 @@ rivals: rust
 # --- check ---
 
 TEST_TOOLS := strace=strace ip=iproute2 tc=iproute2 ss=iproute2 ping=iputils-ping iperf3=iperf3 ethtool=ethtool tcpdump=tcpdump tshark=tshark tmux=tmux \
-              mpirun=openmpi-bin setpriv=util-linux systemd=systemd nft=nftables conntrack=conntrack node=nodejs npm=npm chromium=chromium \
+              mpirun=openmpi-bin setpriv=util-linux systemd=systemd nft=nftables conntrack=conntrack node=nodejs npm=npm \
               python3=python3-venv /usr/lib/cni/macvlan=containernetworking-plugins
-# Without `--tests`, cargo would also build a documentation test for each crate; there are none. The programs that tests run
-# are built with them.
+ONLY ?=
+PROFILE ?= $(if $(CI),ci,default)
+NEXTEST := $(TOOLS)/cargo-nextest-0.9.151
+# The programs that trials start are built with the tests, and those are meant.
+RUN_TESTS := PATH="$(TOOLS):$$PATH" TABANE_BIN="$${CARGO_TARGET_DIR:-$(CURDIR)/target}/debug/tabane"
 # Tests that cannot run here (no root, no TUN, a missing tool) are reported as ignored, with the reason in their name, and
 # shown at the end. With TABANE_REQUIRE=all that is a failure, but for those that lab/skips.txt names.
-test: rust
+test: test-tools
+	$(RUN_TESTS) lab/tests.sh $(PROFILE) $(if $(ONLY),-E 'test($(ONLY))')
+
+test-tools: rust $(NEXTEST)
 	@lab/packages.sh $(TEST_TOOLS) || echo "going on without: the tests that need them are reported as ignored"
 	@lab/prometheus.sh target/tools/prometheus || echo "going on without Prometheus: the tests that need it are reported as ignored"
 	@lab/kubernetes.sh target/tools/kubernetes || echo "going on without kubernetes-validate: the test that needs it is reported as ignored"
-	@$(MAKE) --no-print-directory vm-setup-backports || echo "going on without a guest: the tests that need its kernel are reported as ignored"
-	@$(MAKE) --no-print-directory style
 	@! command -v npm >/dev/null || $(MAKE) --no-print-directory page-packages || echo "going on without the packages of the page"
-	@mkdir -p target
-	{ $(CARGO) test --locked --workspace --tests && echo all passed; } 2>&1 | tee target/test.log
-	@tail -n 1 target/test.log | grep -qx 'all passed' || { lab/skips.sh target/test.log; exit 1; }
-	@lab/skips.sh target/test.log
+
+# Each test's rate of failures.
+N ?= 20
+stress: test-tools
+	$(RUN_TESTS) lab/stress.sh $(N)
+
+# Nightly, and before a release. A step that fails does not keep the next from its turn.
+test-all: rust
+	lab/steps.sh lint test nightly sim-nightly fuzz deb-test
+
+# What takes minutes: guests and their NICs, fleets by etcd and DNS, browsers, experiments. Packages: `make deb-test`.
+NIGHTLY_TOOLS := etcd=etcd-server etcdctl=etcd-client dnsmasq=dnsmasq-base chromium=chromium
+nightly: test-tools vm-setup vm-setup-backports
+	@lab/packages.sh $(NIGHTLY_TOOLS)
+	TABANE_GUESTS=1 $(RUN_TESTS) lab/tests.sh all -E 'test(/^nightly::/) - test(/::a_package_/)'
+
+sim-nightly:
+	@$(MAKE) --no-print-directory sim ARGS='--nightly 0..100000'
 
 # Servers of names and keys, and what a fleet does with them: a minute.
-fleet-test: rust
-	@lab/packages.sh etcd=etcd-server etcdctl=etcd-client dnsmasq=dnsmasq-base
-	$(CARGO) build --locked -p tabane -p tabane-follow
-	$(CARGO) test --locked -p tabane-lab --test traffic fleet
+fleet-test: test-tools
+	@lab/packages.sh $(NIGHTLY_TOOLS)
+	$(RUN_TESTS) lab/tests.sh all -E 'test(fleet)'
 
 # The kernel path, also where it takes minutes in guests: through their NICs, and over MACsec.
-guests-test: rust vm-setup-backports
-	@lab/packages.sh iperf3=iperf3 ethtool=ethtool
-	$(CARGO) build --locked -p tabane -p tabane-probe
-	TABANE_GUESTS=1 $(CARGO) test --locked -p tabane-lab --test traffic kernel_path
+guests-test: test-tools vm-setup-backports
+	TABANE_GUESTS=1 $(RUN_TESTS) lab/tests.sh all -E 'test(kernel_path)'
 
 style: rust
 	$(CARGO) fmt --all -- --check
@@ -267,9 +283,10 @@ lint: style $(TOOLS)/cargo-deny-0.20.2 $(TOOLS)/cargo-machete-0.9.2
 	  *) rustup run $(MSRV) true 2>/dev/null || { echo "not compiled with Rust $(MSRV): rustup toolchain install $(MSRV)"; exit 0; }; \
 	     rustup run $(MSRV) cargo check --locked --workspace --all-targets --target-dir target/msrv;; esac
 
-# Tools that others publish, as NAME-VERSION.
+# Tools that others publish, as NAME-VERSION. The runner of tests need not be fast, nor update itself: it is built in half the time.
+$(NEXTEST): INSTALL := --debug --no-default-features --features default-no-update
 $(TOOLS)/%: | rust
-	$(CARGO) install --quiet --locked --root target/tools --version $(lastword $(subst -, ,$*)) $(patsubst %-$(lastword $(subst -, ,$*)),%,$*)
+	CARGO_PROFILE_DEV_DEBUG=0 $(CARGO) install --quiet --locked $(INSTALL) --root $(patsubst %/bin,%,$(TOOLS)) --version $(lastword $(subst -, ,$*)) $(patsubst %-$(lastword $(subst -, ,$*)),%,$*)
 	@touch $@
 
 # One seed of the simulation, else a range.

@@ -45,7 +45,7 @@ type Mac = [u8; 6];
 
 pub(crate) fn cases() -> Vec<Case> {
     vec![
-        Case::new("100_000_addresses_cost_no_link_and_no_time", Need::Daemon, storm),
+        Case::alone("100_000_addresses_cost_no_link_and_no_time", Need::Daemon, storm),
         Case::new("a_flow_whose_answers_take_another_worker_is_not_flooded", Need::Daemon, one_way),
     ]
 }

@@ -50,10 +50,10 @@ const WITHIN: Duration = Duration::from_secs(15);
 
 pub(crate) fn cases() -> Vec<Case> {
     vec![
-        Case::new("a_package_beside_ifupdown2_is_the_port_of_a_bridge", Need::Package, ifupdown2),
-        Case::new("a_package_beside_networkmanager_is_left_alone", Need::Package, network_manager),
-        Case::new("a_package_beside_netplan_gets_its_address", Need::Package, netplan),
-        Case::new("a_package_is_installed_and_started_by_ansible", Need::Package, ansible),
+        Case::nightly("a_package_beside_ifupdown2_is_the_port_of_a_bridge", Need::Package, ifupdown2),
+        Case::nightly("a_package_beside_networkmanager_is_left_alone", Need::Package, network_manager),
+        Case::nightly("a_package_beside_netplan_gets_its_address", Need::Package, netplan),
+        Case::nightly("a_package_is_installed_and_started_by_ansible", Need::Package, ansible),
     ]
 }
 

@@ -23,8 +23,12 @@ const FAREWELLS: usize = 3;
 
 pub(crate) fn cases() -> Vec<Case> {
     vec![
-        Case::new("a_peer_that_ends_or_dies_takes_the_carrier_along", Need::Daemon, || carrier(&options()?)),
-        Case::new("a_peer_of_many_workers_takes_the_carrier_along_once", Need::Daemon, || {
+        Case::alone(
+            "a_peer_that_ends_or_dies_takes_the_carrier_along",
+            Need::Daemon,
+            || carrier(&options()?),
+        ),
+        Case::alone("a_peer_of_many_workers_takes_the_carrier_along_once", Need::Daemon, || {
             carrier(&options_with(&["--workers", "4"])?)
         }),
         Case::new("an_upgrade_of_either_end_leaves_the_carrier_alone", Need::Daemon, upgraded),

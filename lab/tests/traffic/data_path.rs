@@ -58,13 +58,15 @@ pub(crate) fn cases() -> Vec<Case> {
     let need = Need::DaemonAndPrograms;
     vec![
         Case::new("kernel_path_carries_what_two_bundles_exchange", need, carries),
-        Case::new("kernel_path_leaves_a_black_hole_within_milliseconds", need, black_hole),
+        Case::alone("kernel_path_leaves_a_black_hole_within_milliseconds", need, black_hole),
         Case::new("kernel_path_leaves_a_pulled_cable_and_no_connection_is_lost", need, || {
             fault(|topology| topology.pull_cable(0, VICTIM), |topology| topology.plug_cable(0, VICTIM))
                 .map(drop)
         }),
-        Case::new("kernel_path_balances_the_connections_of_tlb", need, || balances("tlb")),
-        Case::new("kernel_path_balances_the_connections_of_tlb_history", need, || balances("tlb-history")),
+        Case::nightly("kernel_path_balances_the_connections_of_tlb", need, || balances("tlb")),
+        Case::nightly("kernel_path_balances_the_connections_of_tlb_history", need, || {
+            balances("tlb-history")
+        }),
         Case::new("kernel_path_outlives_processes_that_are_replaced", need, upgrade),
         Case::new("kernel_path_vanishes_with_a_process_that_is_killed", need, kill),
         Case::new("kernel_path_and_cells_take_turns_under_a_connection", need, turns),
@@ -72,7 +74,7 @@ pub(crate) fn cases() -> Vec<Case> {
         Case::new("kernel_path_of_a_sealed_bundle_over_protected_links", need, protected),
         Case::new("cells_do_without_rights_to_load_programs", need, without_rights),
         Case::new("kernel_path_needs_no_types_of_the_kernel", need, without_btf),
-        Case::new("kernel_path_through_the_nics_of_two_guests", Need::NewGuestAndMinutes, through_nics),
+        Case::nightly("kernel_path_through_the_nics_of_two_guests", Need::NewGuestAndMinutes, through_nics),
         Case::new("the_device_is_as_large_as_fits_into_links_whole", need, mtu_follows_links),
     ]
 }

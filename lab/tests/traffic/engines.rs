@@ -32,11 +32,11 @@ const IDLE_MAX: f64 = 5.0;
 
 pub(crate) fn cases() -> Vec<Case> {
     let each = Method::ALL.map(|engine| {
-        Case::new(format!("a_bundle_receives_by_{}", engine.name()), Need::Daemon, move || {
+        Case::alone(format!("a_bundle_receives_by_{}", engine.name()), Need::Daemon, move || {
             started_with(engine)
         })
     });
-    let change = Case::new("receive_engines_change_while_the_bundle_runs", Need::Daemon, change);
+    let change = Case::alone("receive_engines_change_while_the_bundle_runs", Need::Daemon, change);
     let copies = [("gather", false), ("copy", true), ("3", true), ("auto", false)].map(|(which, always)| {
         Case::new(format!("a_file_arrives_with_fragments_{which}"), Need::Daemon, move || {
             copied(which, always)

@@ -11,7 +11,7 @@ use serde_json::Value;
 use tabane_kit::bundle;
 use tabane_kit::process::{Ending, Process};
 
-use crate::{Case, EXPERIMENT, Need};
+use crate::{Case, Need};
 
 /// Demonstrations of which one has to keep its promise on time: who else uses the CPUs can stall any.
 const ATTEMPTS: usize = 3;
@@ -35,10 +35,10 @@ const UNEQUAL: &str =
 const LOSSY: &str = r#"link = [{ rate = "50 Mbit/s", loss = "1 %", count = 2 }]"#;
 
 pub(crate) fn cases() -> Vec<Case> {
-    let case = |name, needs, test: fn() -> Result<()>| Case::new(format!("{EXPERIMENT}{name}"), needs, test);
+    let case =
+        |name, needs, test: fn() -> Result<()>| Case::nightly(format!("experiment_{name}"), needs, test);
     let demo_name = "two_links_are_as_fast_as_both_and_a_dead_switch_costs_nothing";
     vec![
-        // First: what runs beside it then leaves it a processor.
         case("papers_are_repeated_beside_their_figures", Need::DaemonAndIperf, papers),
         case(demo_name, Need::DaemonAndIperf, demo),
         case("aggregate_of_links_of_unequal_rate_and_delay", Need::Daemon, aggregate),

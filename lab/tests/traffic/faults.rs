@@ -19,10 +19,10 @@ const UNDER_WAY_BYTES: u64 = 1 << 20;
 
 pub(crate) fn cases() -> Vec<Case> {
     vec![
-        Case::new("black_hole_under_a_connection", Need::Daemon, || {
+        Case::alone("black_hole_under_a_connection", Need::Daemon, || {
             fault(|topology| topology.kill_switch(VICTIM), |topology| topology.revive_switch(VICTIM))
         }),
-        Case::new("pulled_cable_under_a_connection", Need::Daemon, || {
+        Case::alone("pulled_cable_under_a_connection", Need::Daemon, || {
             fault(|topology| topology.pull_cable(0, VICTIM), |topology| topology.plug_cable(0, VICTIM))
         }),
         Case::new("a_cable_that_loses_a_quarter_is_suspect_and_said_to_lose", Need::Daemon, lossy),

@@ -59,10 +59,10 @@ const STANDS: &str = "what was known last stands";
 
 pub(crate) fn cases() -> Vec<Case> {
     vec![
-        Case::new("a_fleet_by_etcd_never_stops_its_traffic", Need::DaemonAndEtcd, by_etcd),
-        Case::new("a_fleet_by_dns_joins_by_a_record_and_outlives_the_server", Need::DaemonAndDns, by_dns),
-        Case::new("a_fleet_lets_in_whose_keys_stand_in_etcd", Need::DaemonAndEtcd, allowed),
-        Case::new("systemd_follows_a_fleet_for_a_bundle", Need::DaemonAndSystemdAndEtcd, unit),
+        Case::nightly("a_fleet_by_etcd_never_stops_its_traffic", Need::DaemonAndEtcd, by_etcd),
+        Case::nightly("a_fleet_by_dns_joins_by_a_record_and_outlives_the_server", Need::DaemonAndDns, by_dns),
+        Case::nightly("a_fleet_lets_in_whose_keys_stand_in_etcd", Need::DaemonAndEtcd, allowed),
+        Case::nightly("systemd_follows_a_fleet_for_a_bundle", Need::DaemonAndSystemdAndEtcd, unit),
     ]
 }
 

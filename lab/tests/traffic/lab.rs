@@ -26,9 +26,9 @@ pub(crate) fn cases() -> Vec<Case> {
     vec![
         Case::new("lab_black_hole_swallows_at_once_and_keeps_carrier", Need::Nothing, black_hole),
         Case::new("lab_pulled_cable_loses_carrier", Need::Nothing, pulled_cable),
-        Case::new("lab_rate_is_kept", Need::Nothing, rate),
-        Case::new("lab_stream_comes_back_at_the_rate_of_the_link", Need::Nothing, returned),
-        Case::new("lab_group_has_its_part_of_a_processor", Need::DaemonAndPriority, part_of_a_processor),
+        Case::alone("lab_rate_is_kept", Need::Nothing, rate),
+        Case::alone("lab_stream_comes_back_at_the_rate_of_the_link", Need::Nothing, returned),
+        Case::alone("lab_group_has_its_part_of_a_processor", Need::DaemonAndPriority, part_of_a_processor),
         Case::new("lab_namespaces_are_private_and_go_with_their_value", Need::Nothing, namespaces),
     ]
 }

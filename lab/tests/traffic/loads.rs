@@ -31,8 +31,8 @@ const FILE: u64 = 2 << 20;
 
 pub(crate) fn cases() -> Vec<Case> {
     vec![
-        Case::new("the_speed_of_a_nic_is_followed", Need::Daemon, speed),
-        Case::new("tlb_leaves_a_nic_to_others_who_send_over_it", Need::Daemon, others_send),
+        Case::alone("the_speed_of_a_nic_is_followed", Need::Daemon, speed),
+        Case::alone("tlb_leaves_a_nic_to_others_who_send_over_it", Need::Daemon, others_send),
     ]
 }
 

@@ -69,7 +69,7 @@ struct Measured {
 }
 
 pub(crate) fn cases() -> Vec<Case> {
-    vec![Case::new("kernel_path_over_a_link_that_macsec_protects", Need::NewGuestAndMinutes, measure)]
+    vec![Case::nightly("kernel_path_over_a_link_that_macsec_protects", Need::NewGuestAndMinutes, measure)]
 }
 
 fn measure() -> Result<()> {

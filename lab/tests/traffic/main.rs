@@ -1,9 +1,10 @@
 //! Real traffic through real bundles in network namespaces: exact contents, exact counts.
 //!
 //! Every trial builds its own topology, starts the program `tabane` (`TABANE_BIN`, else the one beside the test)
-//! on its hosts, and checks in the end that all of it stops cleanly. Trials run one at a time: they share the names
-//! of the namespaces and the few CPUs. Only the lab's experiments, which take as long as all others and mostly wait, run beside
-//! them, in a sandbox of their own. Where trials cannot run they are reported as ignored, with the reason.
+//! on its hosts, and checks in the end that all of it stops cleanly. `cargo nextest` runs each as a process of its own, in a
+//! sandbox of its own, several side by side; those whose names begin with `alone::` judge what the processors decide, and have
+//! them to themselves. In one process trials run one at a time, for they share the names of the namespaces. Where trials cannot
+//! run they are reported as ignored, with the reason.
 
 mod addresses;
 mod beside;
@@ -60,9 +61,8 @@ mod window;
 mod without;
 mod workers;
 
-use std::io::{self, Write};
-use std::process::{Command, ExitCode, Stdio};
-use std::{env, thread};
+use std::env;
+use std::process::ExitCode;
 
 use anyhow::Result;
 use libtest_mimic::{Arguments, Trial};
@@ -73,8 +73,10 @@ use tabane_kit::prerequisites::{
 use tabane_kit::sandbox::{self, Side};
 use tabane_kit::{bundle, prometheus};
 
-/// The names of the lab's experiments begin so.
-const EXPERIMENT: &str = "experiment_";
+/// The names of trials begin so that have the processors to themselves; `.config/nextest.toml` sees to it.
+const ALONE: &str = "alone::";
+/// The names of trials begin so that `make test` leaves to `make test-all`: guests, browsers, packages, and what takes minutes.
+const NIGHTLY: &str = "nightly::";
 
 /// A named trial and what it needs besides the sandbox.
 struct Case {
@@ -123,6 +125,24 @@ impl Case {
         Case { name: name.into(), needs, test: Box::new(test) }
     }
 
+    /// A trial that judges what the processors decide: nothing else runs beside it.
+    fn alone(
+        name: impl Into<String>,
+        needs: Need,
+        test: impl FnOnce() -> Result<()> + Send + 'static,
+    ) -> Case {
+        Case::new(format!("{ALONE}{}", name.into()), needs, test)
+    }
+
+    /// A trial that takes minutes: `make test-all` runs it, alone.
+    fn nightly(
+        name: impl Into<String>,
+        needs: Need,
+        test: impl FnOnce() -> Result<()> + Send + 'static,
+    ) -> Case {
+        Case::new(format!("{NIGHTLY}{}", name.into()), needs, test)
+    }
+
     /// The trial, ignored when something is missing.
     fn trial(self, missing: impl Fn(Need) -> Option<String>) -> Trial {
         match missing(self.needs) {
@@ -138,34 +158,21 @@ fn main() -> Result<ExitCode> {
     if let Some(done) = reorder::in_guest() {
         return done.map(|()| ExitCode::SUCCESS);
     }
-    if env::args_os().len() == 1 {
-        return side_by_side();
-    }
     let mut arguments = Arguments::from_args();
     arguments.test_threads = Some(1);
+    // What one trial needs is not asked for the others.
+    let wanted = arguments.filter.clone().filter(|_| arguments.exact);
+    let cases =
+        cases().into_iter().filter(|case| wanted.as_ref().is_none_or(|name| name.starts_with(&case.name)));
     let trials: Vec<Trial> = match sandbox::enter(&[]) {
         Ok(Side::Outside(code)) => return Ok(code),
-        Ok(Side::Inside) => cases().into_iter().map(|case| case.trial(missing)).collect(),
+        Ok(Side::Inside) => cases.map(|case| case.trial(missing)).collect(),
         Err(error) => {
             let reason = format!("{error:#}");
-            cases().into_iter().map(|case| case.trial(|_| Some(reason.clone()))).collect()
+            cases.map(|case| case.trial(|_| Some(reason.clone()))).collect()
         }
     };
     Ok(libtest_mimic::run(&arguments, trials).exit_code())
-}
-
-/// Runs the experiments and all other trials at once; what the experiments print comes last.
-fn side_by_side() -> Result<ExitCode> {
-    let program = env::current_exe()?;
-    let mut experiments = Command::new(&program);
-    experiments.arg(EXPERIMENT).stdout(Stdio::piped()).stderr(Stdio::piped());
-    let experiments = experiments.spawn()?;
-    let experiments = thread::spawn(|| experiments.wait_with_output());
-    let others = Command::new(&program).args(["--skip", EXPERIMENT]).status()?;
-    let experiments = experiments.join().expect("nothing panics there")?;
-    io::stdout().write_all(&experiments.stdout)?;
-    io::stderr().write_all(&experiments.stderr)?;
-    Ok(if others.success() && experiments.status.success() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
 fn cases() -> Vec<Case> {

@@ -47,8 +47,12 @@ const LISTED: &str = "find / /etc/systemd /usr/lib/systemd /usr/lib/systemd/syst
 
 pub(crate) fn cases() -> Vec<Case> {
     vec![
-        Case::new("a_package_is_installed_works_is_upgraded_and_leaves_nothing", Need::Package, package),
-        Case::new("a_package_makes_a_bundle_of_two_machines_by_a_command_on_each", Need::Package, new_user),
+        Case::nightly("a_package_is_installed_works_is_upgraded_and_leaves_nothing", Need::Package, package),
+        Case::nightly(
+            "a_package_makes_a_bundle_of_two_machines_by_a_command_on_each",
+            Need::Package,
+            new_user,
+        ),
         Case::new(
             "a_clean_debian_that_is_not_finished_takes_no_mounted_files_along",
             Need::Nothing,

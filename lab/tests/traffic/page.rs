@@ -45,9 +45,9 @@ const LOOKS: [Look; 4] = [
 
 pub(crate) fn cases() -> Vec<Case> {
     vec![
-        Case::new("web_shows_a_link_that_dies_and_drains_it_by_a_click", Need::DaemonAndBrowser, watch),
-        Case::new("web_is_for_keys_readers_and_phones", Need::DaemonAndBrowser, look),
-        Case::new("web_outlives_its_bundle", Need::DaemonAndBrowser, outlive),
+        Case::nightly("web_shows_a_link_that_dies_and_drains_it_by_a_click", Need::DaemonAndBrowser, watch),
+        Case::nightly("web_is_for_keys_readers_and_phones", Need::DaemonAndBrowser, look),
+        Case::nightly("web_outlives_its_bundle", Need::DaemonAndBrowser, outlive),
         Case::new("web_on_a_unix_socket_keeps_no_rights", Need::DaemonAndWeb, on_a_socket),
     ]
 }

@@ -51,9 +51,9 @@ const DEVICE: &str = "ordered";
 
 pub(crate) fn cases() -> Vec<Case> {
     vec![
-        Case::new("kernel_path_in_order_over_links_of_unequal_delay", Need::NewGuest, || twice(in_order)),
-        Case::new("kernel_path_replaces_the_qdisc_that_a_crash_has_left", Need::NewGuest, crash),
-        Case::new("bundles_put_frames_in_order_by_a_qdisc_that_comes_and_goes", Need::NewGuest, || {
+        Case::nightly("kernel_path_in_order_over_links_of_unequal_delay", Need::NewGuest, || twice(in_order)),
+        Case::nightly("kernel_path_replaces_the_qdisc_that_a_crash_has_left", Need::NewGuest, crash),
+        Case::nightly("bundles_put_frames_in_order_by_a_qdisc_that_comes_and_goes", Need::NewGuest, || {
             twice(bundles)
         }),
         Case::new("kernel_path_leaves_the_order_to_tcp_when_asked", Need::DaemonAndPrograms, by_tcp),

@@ -36,8 +36,8 @@ const SHAPE: std::ops::Range<usize> = 8..16;
 pub(crate) fn cases() -> Vec<Case> {
     vec![
         Case::new("layers_say_what_a_flow_is_for_the_policy_hash", Need::Daemon, layers),
-        Case::new("an_interval_says_how_often_a_worker_polls", Need::Daemon, interval),
-        Case::new("a_share_of_nothing_ends_all_spinning", Need::Daemon, share),
+        Case::alone("an_interval_says_how_often_a_worker_polls", Need::Daemon, interval),
+        Case::alone("a_share_of_nothing_ends_all_spinning", Need::Daemon, share),
         Case::new(
             "members_of_the_control_group_may_ask_and_others_may_not",
             Need::DaemonAndSetpriv,
@@ -46,7 +46,7 @@ pub(crate) fn cases() -> Vec<Case> {
         Case::new("members_of_the_watch_group_may_look_alone", Need::DaemonAndSetpriv, watch_group),
         Case::new("a_link_may_have_a_port_of_its_own", Need::Daemon, port),
         Case::new("a_window_is_divided_as_its_link_says", Need::Daemon, window),
-        Case::new("a_window_is_polled_as_often_as_its_link_says", Need::Daemon, polled),
+        Case::alone("a_window_is_polled_as_often_as_its_link_says", Need::Daemon, polled),
         Case::new("frames_that_af_xdp_has_sent_come_back_as_the_link_says", Need::DaemonAndXdp, completion),
         Case::new("a_link_that_its_file_drains_is_a_spare", Need::Daemon, spare),
     ]

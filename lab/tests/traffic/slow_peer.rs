@@ -27,7 +27,7 @@ const KEPT_MIN: f64 = 0.95;
 const ROUNDS: usize = 3;
 
 pub(crate) fn cases() -> Vec<Case> {
-    vec![Case::new("a_slow_peer_costs_a_fast_one_nothing", Need::Daemon, slow_peer)]
+    vec![Case::alone("a_slow_peer_costs_a_fast_one_nothing", Need::Daemon, slow_peer)]
 }
 
 /// Host 1 reaches host 2 by the first link alone, and host 3 by the second.

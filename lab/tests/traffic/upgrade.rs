@@ -33,7 +33,7 @@ const RATE: Bitrate = Bitrate::mbit(50);
 
 pub(crate) fn cases() -> Vec<Case> {
     vec![
-        Case::new("upgrades_under_a_connection_stall_it_for_50_ms_at_most", Need::Daemon, upgrade),
+        Case::alone("upgrades_under_a_connection_stall_it_for_50_ms_at_most", Need::Daemon, upgrade),
         Case::new("datagrams_to_and_past_a_node_that_is_replaced_all_arrive", Need::Daemon, among_three),
     ]
 }

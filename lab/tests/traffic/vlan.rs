@@ -41,7 +41,7 @@ const FRAME_MIN: f64 = 1_600.0;
 pub(crate) fn cases() -> Vec<Case> {
     vec![
         Case::new("vlan_tags_pass_unchanged", Need::DaemonAndTcpdump, tags),
-        Case::new("vlan_on_the_device_carries_whole_superframes", Need::DaemonAndGuest, vlan),
+        Case::nightly("vlan_on_the_device_carries_whole_superframes", Need::DaemonAndGuest, vlan),
     ]
 }
 

@@ -25,7 +25,7 @@ const BEGUN: u64 = 2 << 20;
 pub(crate) fn cases() -> Vec<Case> {
     vec![
         Case::new("doctor_and_why_find_nothing_at_an_idle_pair", Need::Daemon, idle),
-        Case::new("doctor_and_why_find_nothing_at_a_busy_pair", Need::Daemon, busy),
+        Case::alone("doctor_and_why_find_nothing_at_a_busy_pair", Need::Daemon, busy),
     ]
 }
 

@@ -37,12 +37,12 @@ const BEGUN: u64 = 4 << 20;
 
 pub(crate) fn cases() -> Vec<Case> {
     vec![
-        Case::new("why_names_links_that_limit", Need::DaemonAndPriority, links),
-        Case::new("why_names_a_slow_link", Need::DaemonAndPriority, slow),
-        Case::new("why_names_a_policy_that_binds_flows", Need::DaemonAndPriority, bound),
-        Case::new("why_names_a_lossy_link", Need::DaemonAndPriority, lossy),
-        Case::new("why_names_the_window_and_the_buffer_of_a_connection", Need::DaemonAndPriority, window),
-        Case::new("why_names_the_processor_of_either_end", Need::DaemonAndPriority, processors),
+        Case::alone("why_names_links_that_limit", Need::DaemonAndPriority, links),
+        Case::alone("why_names_a_slow_link", Need::DaemonAndPriority, slow),
+        Case::alone("why_names_a_policy_that_binds_flows", Need::DaemonAndPriority, bound),
+        Case::alone("why_names_a_lossy_link", Need::DaemonAndPriority, lossy),
+        Case::alone("why_names_the_window_and_the_buffer_of_a_connection", Need::DaemonAndPriority, window),
+        Case::alone("why_names_the_processor_of_either_end", Need::DaemonAndPriority, processors),
     ]
 }
 
