@@ -224,14 +224,15 @@ TEST_TOOLS := strace=strace ip=iproute2 tc=iproute2 ss=iproute2 ping=iputils-pin
               mpirun=openmpi-bin setpriv=util-linux systemd=systemd nft=nftables conntrack=conntrack node=nodejs npm=npm \
               python3=python3-venv /usr/lib/cni/macvlan=containernetworking-plugins
 ONLY ?=
-PROFILE ?= $(if $(CI),ci,default)
+PROFILE ?= $(if $(ONLY),all,$(if $(CI),ci,default))
 NEXTEST := $(TOOLS)/cargo-nextest-0.9.151
 # The programs that trials start are built with the tests, and those are meant.
 RUN_TESTS := PATH="$(TOOLS):$$PATH" TABANE_BIN="$${CARGO_TARGET_DIR:-$(CURDIR)/target}/debug/tabane"
 # Tests that cannot run here (no root, no TUN, a missing tool) are reported as ignored, with the reason in their name, and
-# shown at the end. With TABANE_REQUIRE=all that is a failure, but for those that lab/skips.txt names.
+# shown at the end. With TABANE_REQUIRE=all that is a failure, but for those that lab/skips.txt names. Who names tests by ONLY means
+# those of `make test-all` as well.
 test: test-tools
-	$(RUN_TESTS) lab/tests.sh $(PROFILE) $(if $(ONLY),-E 'test($(ONLY))')
+	$(RUN_TESTS) lab/tests.sh $(PROFILE) $(if $(ONLY),-E 'test($(ONLY)) + binary_id(~$(ONLY))')
 
 test-tools: rust $(NEXTEST)
 	@lab/packages.sh $(TEST_TOOLS) || echo "going on without: the tests that need them are reported as ignored"

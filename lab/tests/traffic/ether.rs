@@ -3,12 +3,11 @@
 
 use anyhow::{Result, ensure};
 use tabane_kit::bundle::{Bundle, DEVICE, Options, address};
-use tabane_kit::status::{LINK_DOWN, LINK_UP};
 use tabane_kit::topology::{LinkPlan, Plan, Topology, Wiring, nic};
 
-use crate::faults::carry;
+use crate::faults::{carry, deaths_are_noticed};
 use crate::stage::{
-    FAST, cells_sent, lost_little, options, options_with, plan, ready, send_both_ways, send_file, told,
+    FAST, cells_sent, lost_little, options, options_with, plan, ready, send_both_ways, send_file,
     under_a_file, with_links,
 };
 use crate::{Case, Need};
@@ -24,7 +23,7 @@ const HEAD: u64 = 4;
 pub(crate) fn cases() -> Vec<Case> {
     vec![
         Case::new("cells_cross_nics_without_ip_addresses", Need::Daemon, no_addresses),
-        Case::new("a_black_hole_among_ethernet_links", Need::Daemon, black_hole),
+        Case::alone("a_black_hole_among_ethernet_links", Need::Daemon, black_hole),
         Case::new("an_ethernet_link_beside_a_network_under_rr", Need::Daemon, beside_a_network),
         Case::new("a_daemon_with_ethernet_links_is_replaced", Need::Daemon, replacement),
         Case::new("ethernet_links_leave_and_join", Need::Daemon, leave_and_join),
@@ -93,12 +92,11 @@ fn no_addresses() -> Result<()> {
 fn black_hole() -> Result<()> {
     const VICTIM: usize = 1;
     over_shaped(&ether_links(ENGINE), &options()?, |topology, bundles| {
-        during_a_transfer(topology, || {
-            carry(topology, VICTIM)?;
-            told(bundles, LINK_DOWN, VICTIM, topology.kill_switch(VICTIM)?.before_ns)?;
-            carry(topology, 0)?;
-            told(bundles, LINK_UP, VICTIM, topology.revive_switch(VICTIM)?.before_ns)
-        })
+        let (kill, revive) = (
+            |topology: &Topology| topology.kill_switch(VICTIM),
+            |topology: &Topology| topology.revive_switch(VICTIM),
+        );
+        deaths_are_noticed(topology, bundles, VICTIM, kill, revive)
     })
 }
 

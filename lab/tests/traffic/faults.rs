@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use anyhow::{Result, ensure};
-use tabane_kit::clock::wait_for;
+use tabane_kit::bundle::Bundle;
+use tabane_kit::clock::{monotonic_ns, wait_for};
 use tabane_kit::counters::received_bytes;
 use tabane_kit::emulator::Impairment;
 use tabane_kit::status::{LINK_DOWN, LINK_SUSPECT, LINK_UP};
@@ -16,6 +17,12 @@ use crate::{Case, Need};
 const VICTIM: usize = 1;
 /// What the victim must have carried before it dies, and the survivor after that.
 const UNDER_WAY_BYTES: u64 = 1 << 20;
+/// How often a link dies under one connection.
+const ROUNDS: usize = 5;
+/// Within this time both ends notice a death under load, in the median of all deaths, and at worst.
+pub(crate) const NOTICED: [Duration; 2] = [Duration::from_millis(5), Duration::from_millis(30)];
+/// The connection stands still for no longer, in the median of all deaths, and at worst.
+const STOOD_STILL: [Duration; 2] = [Duration::from_millis(30), Duration::from_millis(100)];
 
 pub(crate) fn cases() -> Vec<Case> {
     vec![
@@ -30,19 +37,54 @@ pub(crate) fn cases() -> Vec<Case> {
 }
 
 fn fault(
-    break_link: impl FnOnce(&Topology) -> Result<Moment>,
-    mend_link: impl FnOnce(&Topology) -> Result<Moment>,
+    break_link: impl Fn(&Topology) -> Result<Moment>,
+    mend_link: impl Fn(&Topology) -> Result<Moment>,
 ) -> Result<()> {
     with_bundles(plan(&[FAST; 2]), &options()?, |topology, bundles| {
-        let meanwhile = || {
-            carry(topology, VICTIM)?;
-            told(bundles, LINK_DOWN, VICTIM, break_link(topology)?.before_ns)?;
-            carry(topology, 0)?;
-            told(bundles, LINK_UP, VICTIM, mend_link(topology)?.before_ns)?;
-            carry(topology, VICTIM)
-        };
-        under_a_file(topology, 4 << 20, meanwhile).map(drop)
+        deaths_are_noticed(topology, bundles, VICTIM, break_link, mend_link)
     })
+}
+
+/// A link dies under a connection and comes back, again and again: both ends say so in time, and the file arrives whole.
+pub(crate) fn deaths_are_noticed(
+    topology: &Topology,
+    bundles: &mut [Bundle<'_>],
+    victim: usize,
+    break_link: impl Fn(&Topology) -> Result<Moment>,
+    mend_link: impl Fn(&Topology) -> Result<Moment>,
+) -> Result<()> {
+    let (mut noticed, mut deaths) = (Vec::new(), Vec::new());
+    let outcome = under_a_file(topology, 128 << 20, || {
+        for _ in 0..ROUNDS {
+            carry(topology, victim)?;
+            let died = break_link(topology)?;
+            let at = told(bundles, LINK_DOWN, victim, died.before_ns)?;
+            noticed.extend(at.iter().map(|at| since(&died, *at)));
+            carry(topology, 1 - victim)?;
+            deaths.push((died.before_ns, monotonic_ns()?));
+            told(bundles, LINK_UP, victim, mend_link(topology)?.before_ns)?;
+        }
+        carry(topology, victim)
+    })?;
+    within("noticed after", noticed, NOTICED)?;
+    let stood = deaths.iter().map(|(died, over)| outcome.gaps.longest_within(*died, *over).length);
+    within("stood still for", stood.collect(), STOOD_STILL)
+}
+
+/// From when a fault was in effect to when it was noticed.
+pub(crate) fn since(fault: &Moment, noticed_ns: u64) -> Duration {
+    Duration::from_nanos(noticed_ns.saturating_sub(fault.after_ns))
+}
+
+/// Whether these times are within what is promised of their median and of the worst.
+pub(crate) fn within(what: &str, mut times: Vec<Duration>, [median, worst]: [Duration; 2]) -> Result<()> {
+    times.sort();
+    let (middle, last) = (times.get(times.len() / 2), times.last());
+    ensure!(
+        middle.is_some_and(|middle| *middle <= median) && last <= Some(&worst),
+        "{what} {times:?}, not {median:?} in the median and {worst:?} at worst"
+    );
+    Ok(())
 }
 
 /// The connection carries on over the other cable.

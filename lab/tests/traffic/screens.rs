@@ -48,7 +48,7 @@ fn fits() -> Result<()> {
                 }
             }
         }
-        told(bundles, LINK_UP, VICTIM, topology.revive_switch(VICTIM)?.before_ns)
+        told(bundles, LINK_UP, VICTIM, topology.revive_switch(VICTIM)?.before_ns).map(drop)
     })
 }
 

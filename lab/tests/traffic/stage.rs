@@ -2,7 +2,7 @@
 
 use std::net::{IpAddr, SocketAddr};
 
-use anyhow::{Result, ensure};
+use anyhow::{Context, Result, ensure};
 use tabane_kit::bundle::{self, Bundle, DEVICE, Options, address};
 use tabane_kit::counters::received_bytes;
 use tabane_kit::netns::Namespace;
@@ -105,11 +105,13 @@ pub(crate) fn whole(transfer: Transfer) -> Result<transfer::Outcome> {
     Ok(outcome)
 }
 
-/// Waits until all bundles tell of `what` on `link`.
-pub(crate) fn told(bundles: &mut [Bundle<'_>], what: &str, link: usize, since_ns: u64) -> Result<()> {
-    bundles.iter_mut().try_for_each(|bundle| {
-        bundle.wait_until(what, |status| status.first_event(what, link, since_ns).is_some()).map(drop)
-    })
+/// Waits until all bundles tell of `what` on `link`, and says when each saw it.
+pub(crate) fn told(bundles: &mut [Bundle<'_>], what: &str, link: usize, since_ns: u64) -> Result<Vec<u64>> {
+    let seen = |bundle: &mut Bundle<'_>| {
+        let status = bundle.wait_until(what, |status| status.first_event(what, link, since_ns).is_some())?;
+        Ok(status.first_event(what, link, since_ns).context("an event that has gone")?.at_ns)
+    };
+    bundles.iter_mut().map(seen).collect()
 }
 
 /// Cells that each link has sent, to all other nodes.

@@ -10,7 +10,7 @@ use tabane_kit::topology::{Topology, nic};
 use tabane_kit::window::Window;
 use tabane_kit::workload::{Stream, ping_pong};
 
-use crate::faults::carry;
+use crate::faults::{NOTICED, carry, since, within};
 use crate::stage::{
     FAST, cells_sent, lost_nothing, options, options_with, plan, ready, send_both_ways, send_file, told,
     under_a_file, with_links,
@@ -28,7 +28,7 @@ pub(crate) fn cases() -> Vec<Case> {
         }),
         Case::new("a_node_dies_and_returns_to_its_window", Need::Daemon, death),
         Case::new("a_daemon_in_a_window_is_replaced", Need::Daemon, replacement),
-        Case::new("a_window_and_a_network_in_one_bundle", Need::Daemon, beside_a_network),
+        Case::alone("a_window_and_a_network_in_one_bundle", Need::Daemon, beside_a_network),
     ]
 }
 
@@ -93,7 +93,10 @@ fn beside_a_network() -> Result<()> {
     with_window(&[&nic(0), "{window}"], &options, |topology, bundles| {
         under_a_file(topology, FILE, || {
             carry(topology, 0)?;
-            told(bundles, LINK_DOWN, 0, topology.kill_switch(0)?.before_ns)
+            let died = topology.kill_switch(0)?;
+            let noticed = told(bundles, LINK_DOWN, 0, died.before_ns)?;
+            let noticed = noticed.iter().map(|at| since(&died, *at)).collect();
+            within("noticed after", noticed, [NOTICED[1]; 2])
         })?;
         topology.revive_switch(0)?;
         ready(bundles, 2)?;
