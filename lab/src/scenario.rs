@@ -206,6 +206,7 @@ impl Experiment<'_> {
             }
             found.push(Found { name: case.name, scenario: case.scenario, places });
         }
+        report.cover_part(self.manner.is_part());
         summary::write(&mut report, &found);
         report.finish(Some(self.manner.json.as_deref().unwrap_or(&self.json)))
     }
@@ -243,6 +244,11 @@ fn is_able(scenario: &Scenario, place: Place) -> bool {
 }
 
 impl Manner {
+    /// Whether the command line leaves something of the file out.
+    fn is_part(&self) -> bool {
+        !self.places.is_empty() || !self.wish.arguments().is_empty()
+    }
+
     /// The case, with what the command line says otherwise.
     fn applied_to(&self, mut case: Case) -> Case {
         let scenario = &mut case.scenario;
