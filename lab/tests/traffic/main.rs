@@ -41,6 +41,7 @@ mod parallel;
 mod policies;
 mod probe;
 mod reorder;
+mod restart;
 mod routed;
 mod scenario;
 mod screens;
@@ -207,6 +208,7 @@ fn cases() -> Vec<Case> {
         page::cases(),
         parallel::cases(),
         reorder::cases(),
+        restart::cases(),
         routed::cases(),
         scenario::cases(),
         screens::cases(),
