@@ -38,7 +38,7 @@ help:
 	@echo "make vm-setup   kernel, QEMU and virtme-ng for guests: 470 MB in target/vm;"
 	@echo "                vm-setup-backports: Debian's newest kernel, for RUN=kernel"
 	@echo "make clean      removes target/ and the packages of the page"
-	@echo "Measurements end well when their verdicts are as lab/expected.toml says."
+	@echo "Measurements end well when verdicts are met, or fall short as docs/limits.md says."
 
 # What libbpf is built with, and what compiles the programs of the kernel path.
 LIBBPF_TOOLS := cc=gcc make=make pkg-config=pkg-config /usr/include/libelf.h=libelf-dev /usr/include/zlib.h=zlib1g-dev

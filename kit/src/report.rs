@@ -1,9 +1,9 @@
 //! The one form in which every lab command ends: a table for people, a JSON file for machines, verdicts for both.
 //!
 //! The file holds name, seed, machine, the command's own top-level fields, `samples` (every value, median, spread)
-//! and `verdicts`. A command ends with code 0 when its verdicts are as [`expected`], else with code 1.
+//! and `verdicts`. A command ends with code 0 when its verdicts are met, or fall short as [`limits`] says, else with code 1.
 
-mod expected;
+mod limits;
 mod samples;
 mod table;
 mod verdict;
@@ -18,8 +18,8 @@ use serde::Serialize;
 use serde_json::{Map, Value};
 
 use crate::machine::Machine;
-pub use expected::Expected;
-use expected::Judgement;
+use limits::Judgement;
+pub use limits::Limits;
 pub use samples::Samples;
 pub use table::Table;
 pub use verdict::Verdict;
@@ -38,6 +38,8 @@ pub struct Report {
     verdicts: Vec<Verdict>,
     #[serde(skip)]
     text: String,
+    #[serde(skip)]
+    is_part: bool,
 }
 
 impl Report {
@@ -52,6 +54,7 @@ impl Report {
             samples: BTreeMap::new(),
             verdicts: Vec::new(),
             text: String::new(),
+            is_part: false,
         }
     }
 
@@ -81,15 +84,20 @@ impl Report {
         self.verdicts.push(verdict);
     }
 
+    /// Says whether it is about a part of what the command measures, or about so few samples that they prove nothing.
+    pub fn cover_part(&mut self, is_part: bool) {
+        self.is_part = is_part;
+    }
+
     /// Prints the report, writes it to `path` (default: `target/lab/NAME.json`) and says how to end.
     ///
     /// # Errors
-    /// The file cannot be written, or the list of what is expected is wrong.
+    /// The file cannot be written, or the list of limits is wrong.
     pub fn finish(self, path: Option<&Path>) -> Result<ExitCode> {
         let path =
             path.map_or_else(|| PathBuf::from(format!("target/lab/{}.json", self.name)), Path::to_path_buf);
-        let expected = Expected::checked_in()?;
-        let judgement = expected.judge(&self.name, &self.verdicts);
+        let limits = Limits::checked_in()?;
+        let judgement = limits.judge(&self.name, &self.verdicts, self.is_part);
         print!("\n{}\n{judgement}", self.text);
         let file = File { report: &self, verdicts: &judgement };
         file.write(&path).with_context(|| format!("writing {}", path.display()))?;

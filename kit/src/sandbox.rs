@@ -9,16 +9,26 @@
 use std::env;
 use std::ffi::OsString;
 use std::fs;
+use std::io::Read;
+use std::net::Shutdown;
+use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::process::{Command, ExitCode, id};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::thread;
 
 use anyhow::{Context, Result};
 use nix::errno::Errno;
 use nix::mount::{MsFlags, mount};
 use nix::sched::{CloneFlags, unshare};
 use nix::sys::prctl::set_pdeathsig;
-use nix::sys::signal::Signal;
-use nix::unistd::{getegid, geteuid};
+use nix::sys::signal::{Signal, kill};
+use nix::sys::wait::{Id, WaitPidFlag, waitid};
+use nix::unistd::{Pid, getegid, geteuid};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook::flag;
+use signal_hook::low_level::pipe;
 
 use crate::prerequisites::{self, IP, Missing, TC, Tool};
 use crate::tool;
@@ -27,6 +37,9 @@ use crate::tool;
 const MARK: &str = "TABANE_LAB_SANDBOX";
 /// Where `ip netns` keeps its names.
 const NAMES: &str = "/run/netns";
+/// What ends a run, with the exit code that shells have for it: this and the signal's number.
+const ENDING: [i32; 3] = [SIGTERM, SIGINT, SIGHUP];
+const ENDED_BY: i32 = 128;
 
 /// On which side of the border [`enter`] returned.
 pub enum Side {
@@ -78,18 +91,41 @@ fn start_inside(tools: &[Tool]) -> Result<ExitCode> {
     path.push(":/usr/local/sbin:/usr/sbin:/sbin");
     prerequisites::require_tools(&path, &[&[IP, TC], tools].concat())?;
     let program = env::current_exe().context("the path of this program")?;
-    let status = Command::new(program)
-        .args(env::args_os().skip(1))
-        .env(MARK, "1")
-        .env("PATH", path)
-        .status()
-        .context("the lab cannot start itself")?;
-    Ok(status.code().and_then(|code| u8::try_from(code).ok()).map_or(ExitCode::FAILURE, ExitCode::from))
+    let (ended_by, (mut caught, catch)) = (Arc::new(AtomicUsize::new(0)), UnixStream::pair()?);
+    for signal in ENDING {
+        flag::register_usize(signal, Arc::clone(&ended_by), usize::try_from(signal)?)?;
+        pipe::register(signal, catch.try_clone()?)?;
+    }
+    let mut command = Command::new(program);
+    command.args(env::args_os().skip(1)).env(MARK, "1").env("PATH", path);
+    let mut inside = command.spawn().context("the lab cannot start itself")?;
+    let pid = Pid::from_raw(i32::try_from(inside.id())?);
+    let is_over = caught.try_clone()?;
+    let watch = thread::spawn(move || {
+        while caught.read(&mut [0]).is_ok_and(|bytes| bytes > 0) {
+            kill(pid, Signal::SIGKILL).ok();
+        }
+    });
+    // It keeps its number until nobody sends signals to that any more.
+    let ended = waitid(Id::Pid(pid), WaitPidFlag::WEXITED | WaitPidFlag::WNOWAIT);
+    is_over.shutdown(Shutdown::Read)?;
+    watch.join().expect("nothing panics there");
+    ended?;
+    let status = inside.wait()?;
+    let code = match ended_by.load(Ordering::Relaxed) {
+        0 => status.code(),
+        signal => Some(ENDED_BY + i32::try_from(signal)?),
+    };
+    Ok(code.and_then(|code| u8::try_from(code).ok()).map_or(ExitCode::FAILURE, ExitCode::from))
 }
 
 /// Makes the inner world usable: own mounts, own names, own /proc, loopback up.
 fn furnish() -> Result<()> {
     set_pdeathsig(Signal::SIGKILL)?;
+    let always = Arc::new(AtomicBool::new(true));
+    for signal in ENDING {
+        flag::register_conditional_shutdown(signal, ENDED_BY + signal, Arc::clone(&always))?;
+    }
     let none = None::<&str>;
     let mounted = mount(none, "/", none, MsFlags::MS_REC | MsFlags::MS_PRIVATE, none)
         .and_then(|()| mount(Some("proc"), "/proc", Some("proc"), MsFlags::empty(), none))

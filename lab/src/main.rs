@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use anyhow::Result;
 use clap::{Parser, Subcommand};
 use tabane_kit::prerequisites::{Missing, Tool};
-use tabane_kit::report::Expected;
+use tabane_kit::report::Limits;
 use tabane_kit::sandbox::{self, Side};
 use tabane_lab::commands::{
     apps, attack, bench, compare, demo, engines, guests, moderation, nics, soak, trace,
@@ -15,9 +15,9 @@ use tabane_papers::{self as papers, skew};
 
 /// Experiments with bundles in network namespaces; nothing outside them is touched.
 ///
-/// Every command prints a table, writes target/lab/NAME.json, and ends with code 0 when all verdicts are as expected:
-/// ok, or known to fall short and no worse than lab/expected.toml says. It ends with code 1 when one is worse, or better
-/// than its line there, or when something failed; 2 when the machine lacks something or an argument is wrong.
+/// Every command prints a table, writes target/lab/NAME.json, and ends with code 0 when all verdicts are met, or fall short as
+/// docs/limits.md says. It ends with code 1 when one is worse, when a row of that page is met or was not judged, or when something
+/// failed; 2 when the machine lacks something or an argument is wrong; 128 and the number of the signal that ended it.
 #[derive(Parser)]
 #[command(name = "tabane-lab", version)]
 struct Arguments {
@@ -95,7 +95,7 @@ impl Experiment {
 
 fn run(command: &Command) -> Result<ExitCode> {
     // Nothing is measured whose report could not be judged.
-    Expected::checked_in()?;
+    Limits::checked_in()?;
     match command {
         Command::Experiment(experiment) => experiment.run(),
         Command::Known(known) => known.run(),

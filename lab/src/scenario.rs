@@ -57,9 +57,10 @@ pub(crate) use trace::MadeUp;
 
 /// What a guest needs besides the sandbox's own tools; the other places need none.
 const GUEST_TOOLS: &[Tool] = &[QEMU, MODPROBE, BUSYBOX];
-/// Longest that a guest may take to boot, and for each run beside its flows, which an emulated processor makes longer.
+/// Longest that a guest may take to boot, and any run beside its flows, which an emulated processor makes longer. What has not
+/// arrived when they end is waited for, which takes half of that.
 const BOOT_MAX: Duration = Duration::from_secs(180);
-const RUN_MAX: Duration = Duration::from_secs(120);
+const RUN_MAX: Duration = Duration::from_secs(180);
 const SLOWDOWN_MAX: u32 = 4;
 /// Name of the command, here and in the guest.
 const COMMAND: &str = "run";
@@ -206,6 +207,7 @@ impl Experiment<'_> {
             }
             found.push(Found { name: case.name, scenario: case.scenario, places });
         }
+        report.cover_part(self.manner.is_part());
         summary::write(&mut report, &found);
         report.finish(Some(self.manner.json.as_deref().unwrap_or(&self.json)))
     }
@@ -218,9 +220,8 @@ impl Experiment<'_> {
         arguments.extend(self.manner.wish.arguments());
         let able = cases.iter().map(|case| &case.scenario).filter(|scenario| is_able(scenario, Place::Guest));
         let time = |scenario: &Scenario| {
-            let each = if scenario.in_turn { scenario.flows.len() } else { 1 };
-            let runs = scenario.contestants.len() * each * scenario.repeats as usize;
-            (RUN_MAX + scenario.duration * SLOWDOWN_MAX) * u32::try_from(runs).unwrap_or(u32::MAX)
+            let runs = scenario.contestants.len() * scenario.repeats as usize;
+            run_max(scenario, SLOWDOWN_MAX) * u32::try_from(runs).unwrap_or(u32::MAX)
         };
         let limit = BOOT_MAX + able.map(time).sum::<Duration>();
         let mut modules: Vec<&str> = in_guest(cases).flat_map(Contestant::modules).copied().collect();
@@ -230,6 +231,12 @@ impl Experiment<'_> {
         let guest = self.manner.guest.guest()?.with_file(GUEST_FILE, self.text.clone());
         guest.run(&arguments, &modules, &self.manner.daemon()?, limit)
     }
+}
+
+/// When a run is over for certain.
+fn run_max(scenario: &Scenario, slowdown: u32) -> Duration {
+    let turns = if scenario.in_turn { scenario.flows.len() } else { 1 };
+    (RUN_MAX + scenario.duration * slowdown) * u32::try_from(turns).unwrap_or(u32::MAX)
 }
 
 /// Who is compared in the guest.
@@ -243,6 +250,11 @@ fn is_able(scenario: &Scenario, place: Place) -> bool {
 }
 
 impl Manner {
+    /// Whether the command line leaves something of the file out.
+    fn is_part(&self) -> bool {
+        !self.places.is_empty() || !self.wish.arguments().is_empty()
+    }
+
     /// The case, with what the command line says otherwise.
     fn applied_to(&self, mut case: Case) -> Case {
         let scenario = &mut case.scenario;
@@ -272,7 +284,10 @@ impl Manner {
                 let (place, key) = (place.key(), contestant.key());
                 let what =
                     format!("{}{dot}{place}: {key}, run {} of {}", case.name, run + 1, scenario.repeats);
-                let step = progress::step(&what);
+                let step = match daemon {
+                    Some(_) => progress::step_within(&what, run_max(scenario, self.slowdown())),
+                    None => progress::step(&what),
+                };
                 let measured = self.run_once(scenario, *contestant, daemon.as_deref(), run);
                 drop(step);
                 runs.push(measured.map_err(|error| progress::failed(what, &error)));
@@ -290,14 +305,18 @@ impl Manner {
         run: u32,
     ) -> Result<Vec<Measure>> {
         let seed = scenario.seed.wrapping_add(run.into());
-        let slowdown = if self.guest.is_inside() { SLOWDOWN_MAX } else { 1 };
         let mut measures = match daemon {
-            Some(daemon) => measured::run(scenario, contestant, daemon, seed, slowdown)?,
+            Some(daemon) => measured::run(scenario, contestant, daemon, seed, self.slowdown())?,
             None => simulated::run(scenario, contestant, seed)?,
         };
         // What there was none of, such as the lost share of nothing, is no figure.
         measures.retain(|measure| measure.value.is_finite());
         Ok(measures)
+    }
+
+    /// How many times as long as usual things may take here.
+    fn slowdown(&self) -> u32 {
+        if self.guest.is_inside() { SLOWDOWN_MAX } else { 1 }
     }
 
     fn daemon(&self) -> Result<PathBuf> {

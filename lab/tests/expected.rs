@@ -1,10 +1,10 @@
-//! The list of what falls short names commands and scenarios that there are.
+//! The list of limits names commands and scenarios that there are.
 
 use std::collections::BTreeSet;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use tabane_kit::report::Expected;
+use tabane_kit::report::Limits;
 
 /// Whether this is a command of `tabane-lab`.
 fn is_command(name: &str) -> bool {
@@ -13,17 +13,17 @@ fn is_command(name: &str) -> bool {
 }
 
 #[test]
-fn every_line_names_a_command() {
+fn every_row_names_a_command() {
     assert!(is_command("run") && is_command("bench") && !is_command("bank"));
-    let list = Expected::checked_in().unwrap();
+    let list = Limits::checked_in().unwrap();
     let unknown: BTreeSet<&str> = list.commands().into_iter().filter(|name| !is_command(name)).collect();
-    assert!(unknown.is_empty(), "lab/expected.toml names what is no command: {unknown:?}");
+    assert!(unknown.is_empty(), "docs/limits.md names what is no command: {unknown:?}");
 }
 
 #[test]
-fn every_line_of_a_scenario_names_a_file() {
+fn every_row_of_a_scenario_names_a_file() {
     let scenarios = Path::new(env!("CARGO_MANIFEST_DIR")).join("scenarios");
-    let list = Expected::checked_in().unwrap();
+    let list = Limits::checked_in().unwrap();
     for name in list.scenarios() {
         assert!(scenarios.join(name).with_extension("toml").exists(), "lab/scenarios has no {name}.toml");
     }

@@ -318,7 +318,8 @@ fn repeat(name: &'static str, options: &Options) -> Result<ExitCode> {
         let id = experiment.id();
         let kept = resume.then(|| course.kept(&id)).flatten();
         let measured = kept.is_none();
-        let _step = progress::step(&format!("{id}: {}; {}", experiment.title(), course.left()));
+        let title = format!("{id}: {}; {}", experiment.title(), course.left());
+        let _step = progress::step_within(&title, progress::STEP_MAX * u32::try_from(*rounds)?);
         match kept.map_or_else(|| experiment.run(&setting), Ok) {
             Ok(mut outcome) => {
                 outcome.commit = outcome.commit.or_else(|| commit.clone());

@@ -1,5 +1,6 @@
 //! A requirement and whether it is met.
 
+use anyhow::{Result, bail};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -37,16 +38,45 @@ impl Verdict {
         Verdict { id: id.into(), want: format!("= {wanted}"), got: got.into(), ok }
     }
 
-    /// Whether the figure is no worse than `worst`; what is no number is not better or worse than anything.
-    pub(super) fn is_within(&self, worst: f64) -> bool {
-        let (Some(got), Some((limit, wanted))) = (self.got.as_f64(), self.want.split_once(' ')) else {
-            return false;
-        };
-        match limit {
-            ">=" => got >= worst,
-            "<=" => got <= worst,
-            _ => wanted.parse().is_ok_and(|wanted: f64| (got - wanted).abs() <= (worst - wanted).abs()),
+    /// Whether the figure is within another bound; what is no number is within none.
+    pub(super) fn meets(&self, bound: &str) -> bool {
+        self.got.as_f64().is_some_and(|got| Bound::parse(bound).is_ok_and(|bound| bound.holds(got)))
+    }
+}
+
+/// A bound as it is written: `>= 0.5`, `<= 3` or `= 0`.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Bound {
+    Least(f64),
+    Most(f64),
+    Exactly(f64),
+}
+
+impl Bound {
+    /// # Errors
+    /// It is written otherwise.
+    pub(super) fn parse(text: &str) -> Result<Bound> {
+        let parts = text.split_once(' ').and_then(|(sign, limit)| Some((sign, limit.parse::<f64>().ok()?)));
+        match parts.filter(|(_, limit)| limit.is_finite()) {
+            Some((">=", limit)) => Ok(Bound::Least(limit)),
+            Some(("<=", limit)) => Ok(Bound::Most(limit)),
+            Some(("=", limit)) => Ok(Bound::Exactly(limit)),
+            _ => bail!("`{text}` is no bound"),
         }
+    }
+
+    fn holds(self, got: f64) -> bool {
+        match self {
+            Bound::Least(least) => got >= least,
+            Bound::Most(most) => got <= most,
+            Bound::Exactly(wanted) => (got - wanted).abs() < f64::EPSILON,
+        }
+    }
+
+    /// Whether it refuses what just meets `wanted`.
+    pub(super) fn refuses_what_just_meets(self, wanted: Bound) -> bool {
+        let (Bound::Least(limit) | Bound::Most(limit) | Bound::Exactly(limit)) = wanted;
+        !self.holds(limit)
     }
 }
 
@@ -67,13 +97,12 @@ mod tests {
     }
 
     #[test]
-    fn worse_is_less_more_or_further_away() {
-        let within = |verdict: Verdict| verdict.is_within(3.0);
-        assert!(within(Verdict::at_least("a", 3.0, 9.0)) && !within(Verdict::at_least("a", 2.9, 9.0)));
-        assert!(within(Verdict::at_most("a", 3.0, 1.0)) && !within(Verdict::at_most("a", 3.1, 1.0)));
-        assert!(within(Verdict::equals("a", 3, 4)) && within(Verdict::equals("a", 5, 4)));
-        assert!(!within(Verdict::equals("a", 6, 4)) && !within(Verdict::equals("a", false, true)));
-        assert!(!within(Verdict::at_most("a", f64::NAN, 1.0)));
+    fn a_figure_may_meet_another_bound() {
+        let three = Verdict::at_most("a", 3.0, 1.0);
+        assert!(["<= 3", ">= 3", "= 3"].iter().all(|bound| three.meets(bound)));
+        assert!(["<= 2.9", ">= 3.1", "= 0", "< 4", "<= inf"].iter().all(|bound| !three.meets(bound)));
+        assert!(!Verdict::at_most("a", f64::NAN, 1.0).meets("<= 3"));
+        assert!(!Verdict::equals("a", true, true).meets("= 1"));
     }
 
     #[test]

@@ -7,11 +7,12 @@ mod quic;
 mod tcp;
 
 use std::net::SocketAddr;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
 
-use anyhow::Result;
+use anyhow::{Result, ensure};
 use tabane_sim::random::{self, Random};
 
 use super::Stream;
@@ -19,6 +20,9 @@ use super::gaps::Gaps;
 use crate::clock::monotonic_ns;
 use crate::netns::{Namespace, joined};
 
+/// How long what was sent may take to arrive once it is waited for; a connection that is slower counts as lost. One that brings a
+/// byte now and then is never silent, so [`SILENCE_MAX`](super::SILENCE_MAX) alone would not end it.
+pub const ARRIVES_WITHIN: Duration = Duration::from_secs(60);
 /// Bytes per read and write.
 const CHUNK: usize = 256 << 10;
 
@@ -49,10 +53,19 @@ pub struct Source {
 /// A transfer at work.
 #[derive(Debug)]
 pub struct Transfer {
-    end: Arc<AtomicBool>,
+    end: Arc<End>,
     arrived: Arc<AtomicU64>,
     ends: Ends,
     copy_bytes: u64,
+}
+
+/// What both ends are told while they work.
+#[derive(Debug, Default)]
+struct End {
+    /// The copy at work is the last one.
+    is_last: AtomicBool,
+    /// When all of it has to have arrived.
+    latest: OnceLock<Instant>,
 }
 
 /// The threads at both ends: the sender's tells how many copies it sent.
@@ -93,6 +106,7 @@ struct Received {
     gaps: Gaps,
     lost: Option<String>,
     progress: Arc<AtomicU64>,
+    end: Arc<End>,
 }
 
 impl Source {
@@ -149,10 +163,10 @@ impl Transfer {
         at: SocketAddr,
         source: Source,
     ) -> Result<Transfer> {
-        let end = Arc::new(AtomicBool::new(false));
+        let end = Arc::<End>::default();
         let (ended, copy_bytes) = (Arc::clone(&end), source.bytes);
         let arrived = Arc::new(AtomicU64::new(0));
-        let received = Received::new(source.clone(), Arc::clone(&arrived));
+        let received = Received::new(source.clone(), Arc::clone(&arrived), Arc::clone(&end));
         let ends = match carrier {
             Carrier::Tcp => tcp::start(Stream::Tcp, [client, server], at, source, received, ended)?,
             Carrier::Mptcp => tcp::start(Stream::Mptcp, [client, server], at, source, received, ended)?,
@@ -169,15 +183,20 @@ impl Transfer {
 
     /// Lets the copy at work be the last one, without waiting for its arrival.
     pub fn end(&self) {
-        self.end.store(true, Ordering::Relaxed);
+        self.end.is_last.store(true, Ordering::Relaxed);
     }
 
-    /// Lets the copy at work be the last one, and waits for its arrival.
+    /// Lets the copy at work be the last one, and waits for its arrival, no longer than [`ARRIVES_WITHIN`] and one silence.
     ///
     /// # Errors
     /// The clock cannot be read; a lost connection is not an error but part of the outcome.
     pub fn finish(self) -> Result<Outcome> {
+        self.finish_until(Instant::now() + ARRIVES_WITHIN)
+    }
+
+    fn finish_until(self, latest: Instant) -> Result<Outcome> {
         self.end();
+        self.end.latest.get_or_init(|| latest);
         let sent = joined(self.ends.sender);
         let received = joined(self.ends.receiver)?;
         let (copies, complaint) = match sent {
@@ -197,14 +216,33 @@ impl Transfer {
     }
 }
 
+impl End {
+    /// Whether no further copy is wanted.
+    fn is_near(&self) -> bool {
+        self.is_last.load(Ordering::Relaxed)
+    }
+
+    /// # Errors
+    /// It is too late for the rest.
+    fn is_in_time(&self) -> Result<()> {
+        let is_late = self.latest.get().is_some_and(|latest| Instant::now() > *latest);
+        ensure!(!is_late, "not all has arrived {ARRIVES_WITHIN:?} after it was waited for");
+        Ok(())
+    }
+}
+
 impl Received {
-    fn new(expected: Source, progress: Arc<AtomicU64>) -> Received {
+    fn new(expected: Source, progress: Arc<AtomicU64>, end: Arc<End>) -> Received {
         let (gaps, lost) = (Gaps::default(), None);
-        Received { bytes: 0, expected, copies: 0, damaged: 0, is_damaged: false, gaps, lost, progress }
+        Received { bytes: 0, expected, copies: 0, damaged: 0, is_damaged: false, gaps, lost, progress, end }
     }
 
     /// Takes what was read.
+    ///
+    /// # Errors
+    /// It comes too late.
     fn take(&mut self, mut bytes: &[u8]) -> Result<()> {
+        self.end.is_in_time()?;
         self.gaps.note(monotonic_ns()?);
         self.bytes += bytes.len() as u64;
         self.progress.store(self.bytes, Ordering::Relaxed);
@@ -265,7 +303,7 @@ mod tests {
         let arrived = Arc::new(AtomicU64::new(0));
         let mut source = Source::random(8, 1);
         let copy = read(&mut source);
-        let mut received = Received::new(source, Arc::clone(&arrived));
+        let mut received = Received::new(source, Arc::clone(&arrived), Arc::default());
         let twice = [&copy[..], &copy, &copy[..3]].concat();
         for bytes in [&twice[..5], &twice[5..]] {
             received.take(bytes).unwrap();

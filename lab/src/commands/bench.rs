@@ -65,6 +65,7 @@ pub fn run(options: &Options) -> Result<ExitCode> {
         let bundles = PATHS[BUNDLE_1].start(&topology, &daemon)?;
         waiting::take(&topology, &bundles, &mut engines)?;
     }
+    report.cover_part(options.quick);
     summary::write(&mut report, &figures, &memory, &engines, (seconds, rounds));
     report.finish(common.json.as_deref())
 }

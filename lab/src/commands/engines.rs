@@ -106,6 +106,7 @@ pub fn run(options: &Options) -> Result<ExitCode> {
         }
     }
     let mut report = Report::new("engines", common.seed);
+    report.cover_part(options.quick || !options.loads.is_empty());
     waiting::write(&mut report, &rows, bare.median());
     report.samples("veth.p50_us", bare);
     summary::write(&mut report, &cells, seconds, rounds);

@@ -152,7 +152,8 @@ impl Soak<'_, '_> {
             let minutes = began.elapsed().as_secs_f64() / 60.0;
             let part =
                 format!("faults, part {} of {CHAPTERS}, {minutes:.1} minutes after the first", chapter + 1);
-            let _step = progress::step(&part);
+            let length = events.last().map_or(Duration::ZERO, |(at, _)| *at);
+            let _step = progress::step_within(&part, length + progress::STEP_MAX);
             for (at, event) in events {
                 self.look_until(began + *at)?;
                 let since = Instant::now();

@@ -1,13 +1,15 @@
 //! What becomes of the links in the course of a run: the same steps for every place, which only carries them out.
 //!
 //! While several faults of a link last, each has its effect; of two that set the same thing the later one in the file
-//! counts. A rate that follows a trace is such a step each [`STEP`], beneath the faults.
+//! counts. A rate that follows a trace is such a step each [`STEP`], beneath the faults, until the flows end: then it is the
+//! trace's mean again, or what is on its way would never arrive where the trace stops in a gap.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
 
 use super::plan::{Fault, FaultKind, Quality, Router, Scenario};
 use super::trace::{STEP, Trace};
+use tabane_kit::workload::transfer::ARRIVES_WITHIN;
 
 /// What a link is like at one moment.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -27,7 +29,7 @@ pub(super) struct Step {
     /// Since the start of the flows.
     pub(super) at: Duration,
     pub(super) link: usize,
-    /// Until the link changes again, or the flows end.
+    /// Until the link changes again, or all has to have arrived.
     pub(super) lasts: Duration,
     pub(super) before: Condition,
     pub(super) after: Condition,
@@ -46,7 +48,7 @@ impl Condition {
         let lasts = |fault: &&Fault| fault.begins <= time && fault.ends.is_none_or(|ends| ends > time);
         let faults = scenario.faults.iter().filter(|fault| fault.link == link).filter(lasts);
         let mut sound = Condition::at_first(scenario, link);
-        if let Some(trace) = trace_of(scenario, link) {
+        if let Some(trace) = trace_of(scenario, link).filter(|_| time < scenario.duration) {
             let steps = u32::try_from(time.as_millis() / STEP.as_millis()).unwrap_or(u32::MAX);
             sound.quality.router = Some(trace.rate(STEP * steps));
         }
@@ -88,12 +90,12 @@ fn trace_of(scenario: &Scenario, link: usize) -> Option<&Trace> {
 
 fn of_link(scenario: &Scenario, link: usize) -> Vec<Step> {
     let faults = || scenario.faults.iter().filter(|fault| fault.link == link);
-    let rates = trace_of(scenario, link).map(|_| (0..).map(|step| STEP * step));
-    let rates = rates.into_iter().flatten().take_while(|at| *at < scenario.duration);
+    let rates = || (0..).map(|step| STEP * step).take_while(|at| *at < scenario.duration).chain([scenario.duration]);
+    let rates = trace_of(scenario, link).into_iter().flat_map(|_| rates());
     let times: BTreeSet<Duration> =
         faults().flat_map(|fault| [Some(fault.begins), fault.ends]).flatten().chain(rates).collect();
     let mut before = Condition::at_first(scenario, link);
-    let ends = times.iter().skip(1).copied().chain([scenario.duration]).collect::<Vec<_>>();
+    let ends = times.iter().skip(1).copied().chain([scenario.duration + ARRIVES_WITHIN]).collect::<Vec<_>>();
     let step = |(at, ends): (Duration, Duration)| {
         let after = Condition::at(scenario, link, at);
         let is_death = faults().any(|fault| fault.kind.is_death() && fault.begins == at);
@@ -145,5 +147,23 @@ mod tests {
         assert_eq!(steps[1].after.pulled, BTreeSet::from([1]));
         assert!(steps[2].after.black_hole && !steps[2].before.black_hole);
         assert_eq!(steps[3].after, Condition::at_first(&scenario, 1));
+    }
+
+    #[test]
+    fn a_trace_that_stops_in_a_gap_leaves_its_mean() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("gap.trace");
+        std::fs::write(&path, "1\n".repeat(50) + "1000\n").unwrap();
+        let router = format!("router = {{ trace = {path:?}, queue = \"50 ms\" }}\ncount = 2");
+        let text = format!("duration = \"3500 ms\"\n{}", TEXT.replace("count = 2", &router));
+        let scenario = file::parse("test", &text).unwrap();
+        let mean = scenario.links[0].quality.router.unwrap();
+        for link in 0..2 {
+            let steps = of(&scenario).into_iter().filter(|step| step.link == link);
+            let rates = steps.map(|step| (step.at, step.after.quality.router.unwrap())).collect::<Vec<_>>();
+            let [.., (_, within), (at, last)] = rates[..] else { panic!("{rates:?}") };
+            assert!(within < mean / 100, "no gap: {rates:?}");
+            assert_eq!((at, last), (scenario.duration, mean));
+        }
     }
 }

@@ -50,11 +50,16 @@ pub(crate) fn cases() -> Vec<Case> {
     ]
 }
 
-/// How `tabane-lab` ends that is called with `arguments`, and where it writes its report.
-pub(crate) fn lab_ends(arguments: &[&str], report: &Path, within: Duration) -> Result<Ending> {
+/// `tabane-lab`, called with `arguments`, and where it writes its report.
+pub(crate) fn lab_command(arguments: &[&str], report: &Path) -> Result<Command> {
     let mut command = Command::new(env!("CARGO_BIN_EXE_tabane-lab"));
     command.args(arguments).arg("--tabane").arg(bundle::program(None)?).arg("--json").arg(report);
-    Process::start(command)?.wait(within)
+    Ok(command)
+}
+
+/// How it ends.
+pub(crate) fn lab_ends(arguments: &[&str], report: &Path, within: Duration) -> Result<Ending> {
+    Process::start(lab_command(arguments, report)?)?.wait(within)
 }
 
 /// The same, and its report.

@@ -42,6 +42,7 @@ mod parallel;
 mod policies;
 mod probe;
 mod reorder;
+mod restart;
 mod routed;
 mod scenario;
 mod screens;
@@ -214,6 +215,7 @@ fn cases() -> Vec<Case> {
         page::cases(),
         parallel::cases(),
         reorder::cases(),
+        restart::cases(),
         routed::cases(),
         scenario::cases(),
         screens::cases(),

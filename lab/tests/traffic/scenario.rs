@@ -1,13 +1,17 @@
 //! A scenario as a user writes and runs it: simulated and measured side by side, and what is wrong with a file.
 
 use std::fs;
+use std::path::Path;
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
 use serde_json::Value;
-use tabane_kit::process::Ending;
+use tabane_kit::clock::wait_for;
+use tabane_kit::process::{Ending, Process};
 
-use crate::experiments::{lab_ends, median};
+use crate::experiments::{lab_command, lab_ends, median};
 use crate::{Case, Need};
 
 /// Slow links, so that any machine reaches their rates; a fault, so that both places change something under way.
@@ -65,8 +69,33 @@ figure = "mbps"
 at_least = 1
 "#;
 
+/// The trace has a gap of 120 ms at its beginning, in which the flows end, and then 12 Mbit/s.
+const GAP: &str = r#"
+about = "a trace that stops in a gap"
+in = ["namespaces"]
+duration = "2100 ms"
+warm_up = "500 ms"
+repeats = 1
+[[link]]
+rate = "1 Gbit/s"
+router = { trace = "gap.trace", queue = "50 ms" }
+[[flow]]
+kind = "tcp"
+[[want]]
+figure = "broken"
+at_most = 0
+"#;
+
+/// How long a run may take to begin, and processes to end.
+const BEGINS_WITHIN: Duration = Duration::from_secs(60);
+const ENDS_WITHIN: Duration = Duration::from_secs(10);
+/// What shells have for a program that SIGTERM has ended.
+const TERMINATED: i32 = 143;
+
 pub(crate) fn cases() -> Vec<Case> {
     vec![
+        Case::new("scenario_ends_where_its_trace_stops_in_a_gap", Need::Daemon, gap),
+        Case::new("scenario_ends_by_sigterm_with_all_its_processes", Need::Daemon, signals),
         Case::new("scenario_has_routers_with_traces_nat_and_flows_of_others", Need::DaemonAndNat, routers),
         Case::new("scenario_runs_simulated_and_measured_side_by_side", Need::Daemon, side_by_side),
         Case::new("scenario_with_an_error_names_line_and_key", Need::Nothing, wrong),
@@ -74,18 +103,75 @@ pub(crate) fn cases() -> Vec<Case> {
     ]
 }
 
+/// Writes `scenario` and its traces into `directory`; tells its path.
+fn write(scenario: &str, directory: &Path) -> Result<String> {
+    // 12 Mbit/s for half a second, and twice as much for as long.
+    let steps = (1..=500).chain((501..=1_000).flat_map(|time| [time; 2]));
+    let text = |times: &[u32]| times.iter().map(|time| format!("{time}\n")).collect::<String>();
+    fs::write(directory.join("steps.trace"), text(&steps.collect::<Vec<_>>()))?;
+    fs::write(directory.join("gap.trace"), text(&(121..=1_000).collect::<Vec<_>>()))?;
+    let file = directory.join("scenario.toml");
+    fs::write(&file, scenario)?;
+    Ok(file.to_str().context("a path that is no text")?.to_owned())
+}
+
 /// Runs `scenario`.
 fn run(scenario: &str, flags: &[&str]) -> Result<(Ending, Option<Value>)> {
     let directory = tempfile::tempdir()?;
-    let [file, path] = ["scenario.toml", "report.json"].map(|name| directory.path().join(name));
-    fs::write(&file, scenario)?;
-    // 12 Mbit/s for half a second, and twice as much for as long.
-    let times = (1..=500).chain((501..=1_000).flat_map(|time| [time; 2]));
-    let trace: String = times.map(|time| format!("{time}\n")).collect();
-    fs::write(directory.path().join("steps.trace"), trace)?;
-    let file = file.to_str().context("a path that is no text")?;
-    let ending = lab_ends(&[&["run", file], flags].concat(), &path, Duration::from_secs(90))?;
+    let (file, path) = (write(scenario, directory.path())?, directory.path().join("report.json"));
+    let ending = lab_ends(&[&["run", &file], flags].concat(), &path, Duration::from_secs(90))?;
     Ok((ending, fs::read_to_string(path).ok().map(|report| serde_json::from_str(&report)).transpose()?))
+}
+
+fn gap() -> Result<()> {
+    let (ending, report) = run(GAP, &[])?;
+    let shown = format!("{report:?}");
+    ending.success("a run that ends in a gap").context(shown).map(drop)
+}
+
+fn signals() -> Result<()> {
+    let directory = tempfile::tempdir()?;
+    let file = write(&SCENARIO.replace("1500 ms", "10 min"), directory.path())?;
+    let arguments = ["run", &file, "--in", "namespaces", "--set", "contestants = [\"adaptive\"]"];
+    // The process outside, and process 1 of the sandbox.
+    for depth in [0, 1] {
+        let lab = Process::start(lab_command(&arguments, &directory.path().join("report.json"))?)?;
+        let all = wait_for("the daemons of the run", BEGINS_WITHIN, || {
+            let all = descendants(lab.pid())?;
+            let daemons = all.iter().filter(|(_, name)| name == "tabane").count();
+            Ok((daemons == 2).then_some(all))
+        })?;
+        kill(all[depth].0, Signal::SIGTERM)?;
+        let ending = lab.wait(ENDS_WITHIN)?;
+        ensure!(ending.status.code() == Some(TERMINATED), "depth {depth}: {ending:?}");
+        wait_for("the end of all processes of the run", ENDS_WITHIN, || {
+            let is_gone = |pid: Pid| kill(pid, None).is_err();
+            Ok(all.iter().all(|(pid, _)| is_gone(*pid)).then_some(()))
+        })?;
+    }
+    Ok(())
+}
+
+/// The process and what it has started, from the outside to the inside, with their names.
+fn descendants(root: u32) -> Result<Vec<(Pid, String)>> {
+    let mut found: Vec<(Pid, String)> = Vec::new();
+    let mut processes = Vec::new();
+    for entry in fs::read_dir("/proc")? {
+        // One that has ended meanwhile is none.
+        let Ok(stat) = fs::read_to_string(entry?.path().join("stat")) else { continue };
+        let (pid, rest) = stat.split_once(" (").context("a process")?;
+        let (name, rest) = rest.rsplit_once(") ").context("a name")?;
+        let parent = rest.split(' ').nth(1).context("a parent")?.parse()?;
+        processes.push((Pid::from_raw(pid.parse()?), Pid::from_raw(parent), name.to_owned()));
+    }
+    let mut level = vec![Pid::from_raw(i32::try_from(root)?)];
+    while !level.is_empty() {
+        let names = processes.iter().filter(|(pid, ..)| level.contains(pid));
+        found.extend(names.map(|(pid, _, name)| (*pid, name.clone())));
+        let below = processes.iter().filter(|(_, parent, _)| level.contains(parent));
+        level = below.map(|(pid, ..)| *pid).collect();
+    }
+    Ok(found)
 }
 
 fn side_by_side() -> Result<()> {

@@ -6,7 +6,6 @@
 
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 use anyhow::{Context, Result, bail};
 use quinn::rustls::RootCertStore;
@@ -18,7 +17,7 @@ use rustix::net::sockopt;
 use tokio::runtime::{Builder, Runtime};
 use tokio::time::timeout;
 
-use super::{CHUNK, Ends, Received, Source};
+use super::{ARRIVES_WITHIN, CHUNK, End, Ends, Received, Source};
 use crate::netns::Namespace;
 use crate::workload::SILENCE_MAX;
 
@@ -33,7 +32,7 @@ pub(super) fn start(
     at: SocketAddr,
     source: Source,
     received: Received,
-    end: Arc<AtomicBool>,
+    end: Arc<End>,
 ) -> Result<Ends> {
     let listener = server.enter(|| socket(at))?.with_context(|| format!("listening at {at}"))?;
     let at = listener.local_addr()?;
@@ -53,21 +52,26 @@ pub(super) fn start(
 }
 
 /// Sends one whole copy, and more until told to end, and waits until the receiver has all; returns how many.
-async fn send(endpoint: &Endpoint, at: SocketAddr, mut source: Source, end: &AtomicBool) -> Result<u64> {
+async fn send(endpoint: &Endpoint, at: SocketAddr, mut source: Source, end: &End) -> Result<u64> {
     let connection = endpoint.connect(at, NAME)?.await.with_context(|| format!("connecting to {at}"))?;
     let mut stream = connection.open_uni().await?;
     let mut copies = 0;
     loop {
-        while let Some(chunk) = source.next() {
-            stream.write_all(chunk).await?;
+        while let Some(mut chunk) = source.next() {
+            while !chunk.is_empty() {
+                let taken = stream.write(chunk).await?;
+                chunk = &chunk[taken..];
+                end.is_in_time()?;
+            }
         }
         copies += 1;
-        if end.load(Ordering::Relaxed) {
+        if end.is_near() {
             break;
         }
     }
     stream.finish()?;
-    match connection.closed().await {
+    let closed = timeout(ARRIVES_WITHIN + SILENCE_MAX, connection.closed()).await;
+    match closed.context("the receiver does not say that it has all")? {
         ConnectionError::ApplicationClosed(_) => Ok(copies),
         error => Err(error.into()),
     }
@@ -153,12 +157,12 @@ mod tests {
         let at = server.local_addr().unwrap();
         let source = Source::random(100_000, 1);
         let arrived = Arc::new(AtomicU64::new(0));
-        let received = Received::new(source.clone(), Arc::clone(&arrived));
+        let received = Received::new(source.clone(), Arc::clone(&arrived), Arc::default());
         let receiver = std::thread::spawn(move || receive(server, server_config, received));
         let sent = runtime().unwrap().block_on(async {
             let mut endpoint = endpoint(socket_at("127.0.0.1:0"), None).unwrap();
             endpoint.set_default_client_config(client_config);
-            send(&endpoint, at, source, &AtomicBool::new(true)).await
+            send(&endpoint, at, source, &End { is_last: true.into(), ..End::default() }).await
         });
         let received = receiver.join().unwrap().unwrap();
         assert_eq!((sent.unwrap(), received.bytes, received.lost), (1, 100_000, None));

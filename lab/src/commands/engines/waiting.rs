@@ -16,11 +16,10 @@ use tabane_kit::report::{Report, Table, Verdict};
 use tabane_kit::topology::Topology;
 use tabane_kit::workload::{Stream, ping_pong};
 
-/// The median round trip that a prototype's spinning receive reached, in microseconds, and that of bare veth beside it.
-const PROTOTYPE_US: f64 = 30.0;
-const PROTOTYPE_VETH_US: f64 = 56.0;
-/// What a daemon with nothing to do may take of a processor, in percent.
-const IDLE_MAX: f64 = 1.0;
+/// Most of the median round trip, as a multiple of bare veth's in the same run: a prototype that spun reached 30 µs beside 56.
+const OF_VETH_MAX: f64 = 0.54;
+/// What a daemon with nothing to do may take of a processor, in percent: heartbeats wake it, and machines differ (docs/limits.md).
+const IDLE_MAX: f64 = 1.7;
 /// How long the ping-pong lasts, and the quiet after it.
 const PLAY: Duration = Duration::from_secs(1);
 const QUIET: Duration = Duration::from_secs(2);
@@ -97,9 +96,8 @@ pub fn write(report: &mut Report, rows: &[Row], veth_us: f64) {
         let median_us = figures.median(Figure::P50);
         let ratio = median_us / veth_us;
         if *engine == Method::Adaptive {
-            let (of_veth, idle) = (PROTOTYPE_US / PROTOTYPE_VETH_US, figures.median(Figure::Idle));
-            report.verdict(Verdict::at_most("receive.adaptive.p50_us", median_us, PROTOTYPE_US));
-            report.verdict(Verdict::at_most("receive.adaptive.p50_of_veth", ratio, of_veth));
+            let idle = figures.median(Figure::Idle);
+            report.verdict(Verdict::at_most("receive.adaptive.p50_of_veth", ratio, OF_VETH_MAX));
             report.verdict(Verdict::at_most("receive.adaptive.idle_percent", idle, IDLE_MAX));
         }
         let cells = Figure::ALL.iter().map(|figure| number(figures.median(*figure)));
