@@ -38,18 +38,20 @@ help:
 	@echo "make clean      removes target/ and the packages of the page"
 	@echo "Measurements end well when their verdicts are as lab/expected.toml says."
 
-# What libbpf is built with, and what compiles the programs of the kernel path.
-LIBBPF_TOOLS := cc=gcc make=make pkg-config=pkg-config /usr/include/libelf.h=libelf-dev /usr/include/zlib.h=zlib1g-dev
+# What the kernel path is built with; where it is there, or can be installed, all is built with the kernel path.
+LIBELF := make=make pkg-config=pkg-config /usr/include/libelf.h=libelf-dev /usr/include/zlib.h=zlib1g-dev
+FEATURES ?= $(shell test -f /usr/include/libelf.h && test -f /usr/include/zlib.h && echo --features kernel-path)
 
 rust:
 	@command -v $(CARGO) >/dev/null || { echo "cargo is missing: install Rust $(MSRV) or later, see https://rustup.rs"; exit 2; }
-	@lab/packages.sh $(LIBBPF_TOOLS)
-	@lab/packages.sh clang-16=clang-16 || echo "going on without clang-16: built without the kernel path, unless clang is 16 or later"
+	@lab/packages.sh cc=gcc
+	@lab/packages.sh $(LIBELF) && { lab/packages.sh clang-16=clang-16 || lab/packages.sh clang=clang; } \
+	  || echo "going on without: what takes the kernel path says that it lacks it"
 
 # --- use ---
 
 build: rust
-	$(CARGO) build --release --locked -p tabane -p tabane-probe -p tabane-web -p tabane-follow -p tabane-lab -p tabane-manuals
+	$(CARGO) build --release --locked $(FEATURES) -p tabane -p tabane-probe -p tabane-web -p tabane-follow -p tabane-lab -p tabane-manuals
 	rm -rf target/manuals
 	target/release/tabane-manuals target/manuals
 
@@ -149,7 +151,7 @@ deb-test: deb
 	$(MAKE) --no-print-directory install uninstall DESTDIR=target/deb/uninstalled WIRESHARK=/wireshark
 	@test -z "$$(find target/deb/uninstalled -type f)" || { find target/deb/uninstalled -type f; echo "make uninstall leaves these"; exit 1; }
 	TABANE_BIN=$(CURDIR)/target/release/tabane TABANE_DEB=$(CURDIR)/$(DEB) TABANE_CLEAN_ROOT=$(CURDIR)/$(CLEAN_ROOT) \
-	  $(CARGO) test --locked -p tabane-lab --test traffic a_package 2>&1 | tee target/deb-test.log
+	  $(CARGO) test --locked $(FEATURES) -p tabane-lab --test traffic a_package 2>&1 | tee target/deb-test.log
 	@grep -q 'test result: ok' target/deb-test.log && lab/skips.sh target/deb-test.log
 
 RELEASE := target/release-$(VERSION)
@@ -234,30 +236,30 @@ test: rust
 	@$(MAKE) --no-print-directory style
 	@! command -v npm >/dev/null || $(MAKE) --no-print-directory page-packages || echo "going on without the packages of the page"
 	@mkdir -p target
-	{ $(CARGO) test --locked --workspace --tests && echo all passed; } 2>&1 | tee target/test.log
+	{ $(CARGO) test --locked $(FEATURES) --workspace --tests && echo all passed; } 2>&1 | tee target/test.log
 	@tail -n 1 target/test.log | grep -qx 'all passed' || { lab/skips.sh target/test.log; exit 1; }
 	@lab/skips.sh target/test.log
 
 # Servers of names and keys, and what a fleet does with them: a minute.
 fleet-test: rust
 	@lab/packages.sh etcd=etcd-server etcdctl=etcd-client dnsmasq=dnsmasq-base
-	$(CARGO) build --locked -p tabane -p tabane-follow
-	$(CARGO) test --locked -p tabane-lab --test traffic fleet
+	$(CARGO) build --locked $(FEATURES) -p tabane -p tabane-follow
+	$(CARGO) test --locked $(FEATURES) -p tabane-lab --test traffic fleet
 
 # The kernel path, also where it takes minutes in guests: through their NICs, and over MACsec.
 guests-test: rust vm-setup-backports
 	@lab/packages.sh iperf3=iperf3 ethtool=ethtool
-	$(CARGO) build --locked -p tabane -p tabane-probe
-	TABANE_GUESTS=1 $(CARGO) test --locked -p tabane-lab --test traffic kernel_path
+	$(CARGO) build --locked $(FEATURES) -p tabane -p tabane-probe
+	TABANE_GUESTS=1 $(CARGO) test --locked $(FEATURES) -p tabane-lab --test traffic kernel_path
 
 style: rust
 	$(CARGO) fmt --all -- --check
-	$(CARGO) clippy --locked --workspace --all-targets -- -D warnings
+	$(CARGO) clippy --locked $(FEATURES) --workspace --all-targets -- -D warnings
 
 # clippy::incompatible_msrv, one of its warnings, knows what std had in the Rust of `rust-version`; cargo itself refuses a
 # dependency that wants a later one. Where another toolchain is in use and that one is installed, it compiles everything.
 lint: style $(TOOLS)/cargo-deny-0.20.2 $(TOOLS)/cargo-machete-0.9.2
-	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --locked --no-deps --workspace --document-private-items
+	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --locked $(FEATURES) --no-deps --workspace --document-private-items
 	$(TOOLS)/cargo-deny --locked check --hide-inclusion-graph licenses bans sources
 	@$(TOOLS)/cargo-deny --locked fetch db >/dev/null 2>&1 || { echo "advisories not checked: their database is out of reach"; exit 0; } \
 	  && $(TOOLS)/cargo-deny --locked check --disable-fetch advisories
@@ -265,7 +267,7 @@ lint: style $(TOOLS)/cargo-deny-0.20.2 $(TOOLS)/cargo-machete-0.9.2
 	@grep -q 'Rust toolchain ($(MSRV) ' README.md || { echo "README.md names another Rust than Cargo.toml ($(MSRV))"; exit 1; }
 	@case "$$(rustc --version)" in "rustc $(MSRV)."*) echo "compiled with Rust $(MSRV), the oldest that may";; \
 	  *) rustup run $(MSRV) true 2>/dev/null || { echo "not compiled with Rust $(MSRV): rustup toolchain install $(MSRV)"; exit 0; }; \
-	     rustup run $(MSRV) cargo check --locked --workspace --all-targets --target-dir target/msrv;; esac
+	     rustup run $(MSRV) cargo check --locked $(FEATURES) --workspace --all-targets --target-dir target/msrv;; esac
 
 # Tools that others publish, as NAME-VERSION.
 $(TOOLS)/%: | rust
@@ -299,7 +301,7 @@ fuzz-corpus:
 sbom: rust
 	@lab/packages.sh python3=python3
 	@mkdir -p target/sbom
-	$(CARGO) metadata --format-version 1 --locked --filter-platform "$$(rustc -vV | sed -n 's/^host: //p')" \
+	$(CARGO) metadata --format-version 1 --locked $(FEATURES) --filter-platform "$$(rustc -vV | sed -n 's/^host: //p')" \
 	  > target/sbom/metadata.json
 	packaging/sbom.py target/sbom < target/sbom/metadata.json
 
