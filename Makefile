@@ -7,7 +7,7 @@ TOOLS := target/tools/bin
 # The oldest Rust that builds this, as Cargo.toml declares it.
 MSRV := $(shell sed -n 's/^rust-version = "\(.*\)"/\1/p' Cargo.toml)
 
-.PHONY: help build page page-packages install uninstall deb deb-test fleet-test guests-test release test demo bench papers lab sim fuzz fuzz-corpus lint style docs sbom vm-setup vm-setup-backports rivals clean rust
+.PHONY: help build page page-packages install uninstall deb deb-test fleet-test guests-test release test demo bench papers figures lab sim fuzz fuzz-corpus lint style docs sbom vm-setup vm-setup-backports rivals clean rust
 
 help:
 	@echo "make build      release programs in target/release"
@@ -18,6 +18,7 @@ help:
 	@echo "make test       all tests: about 20 minutes with the build; fleet-test: with etcd, DNS; guests-test: in guests"
 	@echo "make demo       one TCP connection over two links, one of which dies: a minute"
 	@echo "make bench      throughput, CPU, round trips beside bare links: 10 minutes"
+	@echo "make figures    what README.md quotes, measured and written: 15 minutes, in quiet"
 	@echo "make papers     the papers' measurements, published beside ours: 45 minutes;"
 	@echo "                RESUME=1 goes on after an interruption"
 	@echo "make lab RUN=failover ARGS='--help'   any experiment of the lab:"
@@ -196,6 +197,15 @@ NEW_GUESTS := kernel nics
 
 demo bench papers:
 	@$(MAKE) --no-print-directory lab RUN=$@
+
+# What the README and the comparison quote, with its day and its machine, in docs/figures.md: for a quiet machine.
+FIGURES := run.router-50-20 run.radio demo bench
+figures:
+	@for scenario in $(patsubst run.%,%,$(filter run.%,$(FIGURES))); do \
+	  $(MAKE) --no-print-directory lab RUN=run ARGS="lab/scenarios/$$scenario.toml --in namespaces" || exit 1; \
+	done
+	@for run in $(filter-out run.%,$(FIGURES)); do $(MAKE) --no-print-directory lab RUN=$$run || exit 1; done
+	target/release/tabane-lab figures $(FIGURES:%=target/lab/%.json)
 
 lab: build $(if $(filter $(RUN),$(GUESTS)),vm-setup) $(if $(filter $(RUN),$(NEW_GUESTS)),vm-setup-backports) $(if $(filter $(RUN),rivals),rivals)
 	@lab/packages.sh ip=iproute2 tc=iproute2 $($(RUN)_TOOLS)
