@@ -7,7 +7,7 @@ TOOLS := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/tabane/bin
 # The oldest Rust that builds this, as Cargo.toml declares it.
 MSRV := $(shell sed -n 's/^rust-version = "\(.*\)"/\1/p' Cargo.toml)
 
-.PHONY: help build test-tools sim-nightly page page-packages install uninstall deb deb-test fleet-test guests-test release test test-all nightly stress demo bench papers lab sim fuzz fuzz-corpus lint style docs sbom vm-setup vm-setup-backports rivals clean rust
+.PHONY: help build test-tools sim-nightly page page-packages install uninstall deb deb-test fleet-test guests-test release test test-all nightly stress demo bench papers figures lab sim fuzz fuzz-corpus lint style docs sbom vm-setup vm-setup-backports rivals clean rust
 
 help:
 	@echo "make build      release programs in target/release"
@@ -20,6 +20,7 @@ help:
 	@echo "make stress     N=20 runs of the tests beside nothing, and as many beside two programs that compute"
 	@echo "make demo       one TCP connection over two links, one of which dies: a minute"
 	@echo "make bench      throughput, CPU, round trips beside bare links: 10 minutes"
+	@echo "make figures    what README.md quotes, measured and written: 15 minutes, in quiet"
 	@echo "make papers     the papers' measurements, published beside ours: 45 minutes;"
 	@echo "                RESUME=1 goes on after an interruption"
 	@echo "make lab RUN=failover ARGS='--help'   any experiment of the lab:"
@@ -40,18 +41,20 @@ help:
 	@echo "make clean      removes target/ and the packages of the page"
 	@echo "Measurements end well when verdicts are met, or fall short as docs/limits.md says."
 
-# What libbpf is built with, and what compiles the programs of the kernel path.
-LIBBPF_TOOLS := cc=gcc make=make pkg-config=pkg-config /usr/include/libelf.h=libelf-dev /usr/include/zlib.h=zlib1g-dev
+# What the kernel path is built with; where it is there, or can be installed, all is built with the kernel path.
+LIBELF := make=make pkg-config=pkg-config /usr/include/libelf.h=libelf-dev /usr/include/zlib.h=zlib1g-dev
+FEATURES ?= $(shell test -f /usr/include/libelf.h && test -f /usr/include/zlib.h && echo --features kernel-path)
 
 rust:
 	@command -v $(CARGO) >/dev/null || { echo "cargo is missing: install Rust $(MSRV) or later, see https://rustup.rs"; exit 2; }
-	@lab/packages.sh $(LIBBPF_TOOLS)
-	@lab/packages.sh clang-16=clang-16 || echo "going on without clang-16: built without the kernel path, unless clang is 16 or later"
+	@lab/packages.sh cc=gcc
+	@lab/packages.sh $(LIBELF) && { lab/packages.sh clang-16=clang-16 || lab/packages.sh clang=clang; } \
+	  || echo "going on without: what takes the kernel path says that it lacks it"
 
 # --- use ---
 
 build: rust
-	$(CARGO) build --release --locked -p tabane -p tabane-probe -p tabane-web -p tabane-follow -p tabane-lab -p tabane-manuals
+	$(CARGO) build --release --locked $(FEATURES) -p tabane -p tabane-probe -p tabane-web -p tabane-follow -p tabane-lab -p tabane-manuals
 	rm -rf target/manuals
 	target/release/tabane-manuals target/manuals
 
@@ -150,7 +153,7 @@ deb-test: deb $(NEXTEST)
 	@test -d $(CLEAN_ROOT) || packaging/clean-root.sh $(SUITE) $(CLEAN_ROOT) || echo "going on without a clean Debian"
 	$(MAKE) --no-print-directory install uninstall DESTDIR=target/deb/uninstalled WIRESHARK=/wireshark
 	@test -z "$$(find target/deb/uninstalled -type f)" || { find target/deb/uninstalled -type f; echo "make uninstall leaves these"; exit 1; }
-	PATH="$(TOOLS):$$PATH" TABANE_BIN=$(CURDIR)/target/release/tabane TABANE_DEB=$(CURDIR)/$(DEB) TABANE_CLEAN_ROOT=$(CURDIR)/$(CLEAN_ROOT) \
+	PATH="$(TOOLS):$$PATH" FEATURES="$(FEATURES)" TABANE_BIN=$(CURDIR)/target/release/tabane TABANE_DEB=$(CURDIR)/$(DEB) TABANE_CLEAN_ROOT=$(CURDIR)/$(CLEAN_ROOT) \
 	  lab/tests.sh all -E 'test(/::a_package_/)'
 
 RELEASE := target/release-$(VERSION)
@@ -196,6 +199,15 @@ NEW_GUESTS := kernel nics
 demo bench papers:
 	@$(MAKE) --no-print-directory lab RUN=$@
 
+# What the README and the comparison quote, with its day and its machine, in docs/figures.md: for a quiet machine.
+FIGURES := run.router-50-20 run.radio demo bench
+figures:
+	@for scenario in $(patsubst run.%,%,$(filter run.%,$(FIGURES))); do \
+	  $(MAKE) --no-print-directory lab RUN=run ARGS="lab/scenarios/$$scenario.toml --in namespaces" || exit 1; \
+	done
+	@for run in $(filter-out run.%,$(FIGURES)); do $(MAKE) --no-print-directory lab RUN=$$run || exit 1; done
+	target/release/tabane-lab figures $(FIGURES:%=target/lab/%.json)
+
 lab: build $(if $(filter $(RUN),$(GUESTS)),vm-setup) $(if $(filter $(RUN),$(NEW_GUESTS)),vm-setup-backports) $(if $(filter $(RUN),rivals),rivals)
 	@lab/packages.sh ip=iproute2 tc=iproute2 $($(RUN)_TOOLS)
 	PATH="$(CURDIR)/target/rivals/bin:$$PATH" target/release/tabane-lab $(RUN) $(or $(ARGS),$($(RUN)_ARGS))
@@ -227,7 +239,7 @@ ONLY ?=
 PROFILE ?= $(if $(ONLY),all,$(if $(CI),ci,default))
 NEXTEST := $(TOOLS)/cargo-nextest-0.9.151
 # The programs that trials start are built with the tests, and those are meant.
-RUN_TESTS := PATH="$(TOOLS):$$PATH" TABANE_BIN="$${CARGO_TARGET_DIR:-$(CURDIR)/target}/debug/tabane"
+RUN_TESTS = PATH="$(TOOLS):$$PATH" FEATURES="$(FEATURES)" TABANE_BIN="$${CARGO_TARGET_DIR:-$(CURDIR)/target}/debug/tabane"
 # Tests that cannot run here (no root, no TUN, a missing tool) are reported as ignored, with the reason in their name, and
 # shown at the end. With TABANE_REQUIRE=all that is a failure, but for those that lab/skips.txt names. Who names tests by ONLY means
 # those of `make test-all` as well.
@@ -269,20 +281,20 @@ guests-test: test-tools vm-setup-backports
 
 style: rust
 	$(CARGO) fmt --all -- --check
-	$(CARGO) clippy --locked --workspace --all-targets -- -D warnings
+	$(CARGO) clippy --locked $(FEATURES) --workspace --all-targets -- -D warnings
 
 # clippy::incompatible_msrv, one of its warnings, knows what std had in the Rust of `rust-version`; cargo itself refuses a
 # dependency that wants a later one. Where another toolchain is in use and that one is installed, it compiles everything.
 lint: style $(TOOLS)/cargo-deny-0.20.2 $(TOOLS)/cargo-machete-0.9.2
-	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --locked --no-deps --workspace --document-private-items
+	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --locked $(FEATURES) --no-deps --workspace --document-private-items
 	$(TOOLS)/cargo-deny --locked check --hide-inclusion-graph licenses bans sources
-	@$(TOOLS)/cargo-deny --locked fetch db >/dev/null 2>&1 || { echo "advisories not checked: their database is out of reach"; exit 0; } \
+	@$(TOOLS)/cargo-deny --locked fetch db >/dev/null 2>&1 || { echo "advisories not checked: their database is out of reach"; test "$$TABANE_REQUIRE" != all; exit; } \
 	  && $(TOOLS)/cargo-deny --locked check --disable-fetch advisories
 	$(TOOLS)/cargo-machete --with-metadata
 	@grep -q 'Rust toolchain ($(MSRV) ' README.md || { echo "README.md names another Rust than Cargo.toml ($(MSRV))"; exit 1; }
 	@case "$$(rustc --version)" in "rustc $(MSRV)."*) echo "compiled with Rust $(MSRV), the oldest that may";; \
 	  *) rustup run $(MSRV) true 2>/dev/null || { echo "not compiled with Rust $(MSRV): rustup toolchain install $(MSRV)"; exit 0; }; \
-	     rustup run $(MSRV) cargo check --locked --workspace --all-targets --target-dir target/msrv;; esac
+	     rustup run $(MSRV) cargo check --locked $(FEATURES) --workspace --all-targets --target-dir target/msrv;; esac
 
 # Tools that others publish, as NAME-VERSION. The runner of tests need not be fast, nor update itself: it is built in half the time.
 $(NEXTEST): INSTALL := --debug --no-default-features --features default-no-update
@@ -317,7 +329,7 @@ fuzz-corpus:
 sbom: rust
 	@lab/packages.sh python3=python3
 	@mkdir -p target/sbom
-	$(CARGO) metadata --format-version 1 --locked --filter-platform "$$(rustc -vV | sed -n 's/^host: //p')" \
+	$(CARGO) metadata --format-version 1 --locked $(FEATURES) --filter-platform "$$(rustc -vV | sed -n 's/^host: //p')" \
 	  > target/sbom/metadata.json
 	packaging/sbom.py target/sbom < target/sbom/metadata.json
 

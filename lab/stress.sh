@@ -4,16 +4,17 @@
 set -euo pipefail
 
 runs=${1:?how many runs}
+FEATURES=${FEATURES:-} # such as `--features kernel-path`
 failed=$(mktemp -d)
 busy=()
 trap 'kill "${busy[@]}" 2>/dev/null || true; rm -rf "$failed"' EXIT
 mkdir -p target
-cargo nextest run --locked --workspace --no-run
+cargo nextest run --locked --workspace $FEATURES --no-run
 
 # Runs them, and notes what failed below the name of the surroundings.
 round() {
     local began=$SECONDS
-    cargo nextest run --locked --workspace >target/stress.log 2>&1 || true
+    cargo nextest run --locked --workspace $FEATURES >target/stress.log 2>&1 || true
     grep -q '^ *Summary' target/stress.log || { tail -20 target/stress.log; exit 2; }
     grep -oE '^ +(FAIL|TIMEOUT|ABORT|SIG[A-Z]+) .*' target/stress.log | sed -E 's/^ +[A-Z]+ \[[^]]*\] \([^)]*\) //' | sort -u >>"$failed/$1" || true
     cp target/stress.log "target/stress-$1-$2.log"

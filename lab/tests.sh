@@ -6,12 +6,13 @@ set -euo pipefail
 
 profile=$1
 shift
+FEATURES=${FEATURES:-} # such as `--features kernel-path`
 allowed=$(dirname "$0")/skips.txt
 log=target/test.log
 mkdir -p target
 
 code=0
-cargo nextest run --locked --workspace --profile "$profile" "$@" 2>&1 | tee "$log" || code=$?
+cargo nextest run --locked --workspace $FEATURES --profile "$profile" "$@" 2>&1 | tee "$log" || code=$?
 [ $code = 0 ] || [ $code = 100 ] || exit $code # 100: tests failed; anything else: they could not be built, or there are none
 
 grep -oE '^ +(FAIL|TIMEOUT|ABORT|SIG[A-Z]+) .*' "$log" | sed -E 's/^ +[A-Z]+ \[[^]]*\] \([^)]*\) [^ ]+ //' | sort -u |
@@ -20,7 +21,7 @@ grep -oE '^ +(FAIL|TIMEOUT|ABORT|SIG[A-Z]+) .*' "$log" | sed -E 's/^ +[A-Z]+ \[[
         echo "           again: make test ONLY='=$test'"
     done
 
-cargo nextest list --locked --workspace --profile "$profile" --run-ignored only --message-format oneline "$@" 2>/dev/null |
+cargo nextest list --locked --workspace $FEATURES --profile "$profile" --run-ignored only --message-format oneline "$@" 2>/dev/null |
     awk -v require="${TABANE_REQUIRE:-}" -v allowed="$allowed" '
         BEGIN {
             while ((getline line < allowed) > 0) {

@@ -35,6 +35,12 @@ use live::{ClassChange, LinkChange, PeerChange};
 use up::UpFlags;
 pub(crate) use words::is_file;
 
+/// What `--version` says.
+const VERSION: &str = if cfg!(feature = "kernel-path") {
+    env!("CARGO_PKG_VERSION")
+} else {
+    concat!(env!("CARGO_PKG_VERSION"), ", built without the kernel path")
+};
 /// How long `down` waits for the bundle's process to end.
 const DOWN_WAIT: Duration = Duration::from_secs(5);
 
@@ -42,7 +48,7 @@ const DOWN_WAIT: Duration = Duration::from_secs(5);
 #[derive(Debug, Parser)]
 #[command(
     name = "tabane",
-    version,
+    version = VERSION,
     subcommand_required = true,
     arg_required_else_help = false,
     disable_help_subcommand = true

@@ -212,6 +212,7 @@ impl Running {
         beside: Option<&str>,
         events: &Arc<EventLog>,
     ) -> Result<Self, String> {
+        tabane_kernel::available().map_err(|error| error.to_string())?;
         if let Some(link) = config.unprotected() {
             let nic = link_name(link);
             return Err(format!(

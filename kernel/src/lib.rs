@@ -14,29 +14,37 @@
 //! - The places of the programs are descriptors, and vanish with the process, also after SIGKILL.
 //! - The maps are bounded when they are made; no program allocates.
 //! - No `unsafe`: libbpf loads, `tabane_io` maps and attaches.
+//! - Without the feature `kernel-path`, which takes libelf and clang, nothing is ever attached ([`Error::NotBuilt`]); all else is as with it.
 //!
 //! Source: `programs/`; the formats are in `programs/layout.h` (maps) and `programs/outer.h` (frames on a link).
 
 mod again;
 pub mod layout;
+#[cfg(feature = "kernel-path")]
+pub mod load;
+#[cfg(not(feature = "kernel-path"))]
+#[path = "without.rs"]
 pub mod load;
 mod path;
 mod reorder;
 mod slots;
 
 pub use layout::{AgainCounts, Counts, OVERHEAD, ReorderCounts, Traffic, Volume};
+pub use load::{places, verified};
 pub use path::{Address, KernelPath, Link, Pace, PathState, Plan, Policy, Seat};
 pub use reorder::{Order, Reorder};
 
 /// What keeps the kernel path from working.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// This program was compiled on a machine without a compiler for BPF.
-    #[error("built without clang >= 16, which compiles the programs of the kernel path")]
+    /// This program was compiled without the feature `kernel-path`.
+    #[error(
+        "this program was built without the kernel path (`make build` has it, with libelf-dev, zlib1g-dev and clang-16)"
+    )]
     NotBuilt,
     /// The kernel takes a program or a map of it not.
     #[error("the kernel does not load the {0} program: {1}")]
-    Load(&'static str, #[source] libbpf_rs::Error),
+    Load(&'static str, #[source] std::io::Error),
     /// The kernel does not let a program run where it has to.
     #[error("no place for the {0} program at the interface of index {1} (TCX needs Linux 6.6): {2}")]
     Attach(&'static str, u32, #[source] std::io::Error),
@@ -47,13 +55,13 @@ pub enum Error {
     NoQdiscs,
     /// The kernel does not take the qdisc: another one has the name.
     #[error("the kernel does not take the reorder qdisc: {0}")]
-    Qdisc(#[source] libbpf_rs::Error),
+    Qdisc(#[source] std::io::Error),
     /// The pair of devices for the qdisc.
     #[error("the devices of the reorder qdisc (netkit: Linux 6.7 with CONFIG_NETKIT): {0}")]
     Devices(#[from] tabane_io::netlink::NetlinkError),
     /// An entry of a map could not be written.
     #[error("a map of the kernel path: {0}")]
-    Map(#[source] libbpf_rs::Error),
+    Map(#[source] std::io::Error),
     /// The counters could not be mapped.
     #[error("the counters of the kernel path: {0}")]
     Counters(#[source] std::io::Error),
@@ -76,29 +84,15 @@ impl Error {
     /// Whether a right is missing.
     pub fn is_permission(&self) -> bool {
         match self {
-            Self::Load(_, error) | Self::Map(error) | Self::Qdisc(error) => {
-                error.kind() == libbpf_rs::ErrorKind::PermissionDenied
-            }
-            Self::Attach(_, _, error) | Self::Counters(error) => {
-                error.kind() == std::io::ErrorKind::PermissionDenied
-            }
+            Self::Load(_, error)
+            | Self::Map(error)
+            | Self::Qdisc(error)
+            | Self::Attach(_, _, error)
+            | Self::Counters(error) => error.kind() == std::io::ErrorKind::PermissionDenied,
             Self::Devices(error) => matches!(error, tabane_io::netlink::NetlinkError::NoPermission { .. }),
             Self::NotBuilt | Self::NoQdiscs | Self::Socket(_) | Self::Number { .. } => false,
         }
     }
-}
-
-/// How many programs are at TCX places of this machine, whosever they are. Takes CAP_SYS_ADMIN; without, there are none.
-pub fn places() -> usize {
-    let links = libbpf_rs::query::LinkInfoIter::default();
-    links.filter(|link| matches!(link.info, libbpf_rs::query::LinkTypeInfo::Tcx(_))).count()
-}
-
-/// How many instructions the kernel went through to verify a program, at most, of all that are loaded. Takes CAP_SYS_ADMIN; without, there
-/// are none.
-pub fn verified() -> u32 {
-    let programs = libbpf_rs::query::ProgInfoIter::default();
-    programs.map(|program| program.verified_insns).max().unwrap_or(0)
 }
 
 /// Whether the programs were compiled with this crate. What the machine's kernel takes shows when they are attached.
@@ -106,5 +100,5 @@ pub fn verified() -> u32 {
 /// # Errors
 /// [`Error::NotBuilt`].
 pub fn available() -> Result<(), Error> {
-    if load::OBJECTS.iter().any(|object| object.is_empty()) { Err(Error::NotBuilt) } else { Ok(()) }
+    if cfg!(feature = "kernel-path") { Ok(()) } else { Err(Error::NotBuilt) }
 }

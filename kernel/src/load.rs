@@ -1,115 +1,175 @@
-//! The compiled programs, and how they get into the kernel: each map is made once and shared by all programs.
+//! The compiled programs, and how they get into the kernel by libbpf: each map is made once and shared by all programs.
 
-use libbpf_rs::{MapCore, MapFlags, MapHandle, Object, ObjectBuilder, OpenObject};
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd};
+
+use libbpf_rs::btf::Btf;
+use libbpf_rs::btf::types::Struct;
+use libbpf_rs::query::{LinkInfoIter, LinkTypeInfo, ProgInfoIter};
+use libbpf_rs::{
+    ErrorKind, Link, MapCore, MapFlags, MapHandle, Object, ObjectBuilder, OpenMapMut, OpenObject, ProgramMut,
+};
 
 use crate::Error;
 use crate::layout::{Config, LANES, LINKS};
 
-/// What was compiled; empty without a compiler for it.
-#[cfg(has_programs)]
-mod compiled {
-    pub(super) const SEND: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/send.bpf.o"));
-    pub(super) const RECEIVE: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/receive.bpf.o"));
-    pub(super) const REORDER: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/reorder.bpf.o"));
-}
-#[cfg(not(has_programs))]
-mod compiled {
-    pub(super) const SEND: &[u8] = &[];
-    pub(super) const RECEIVE: &[u8] = &[];
-    pub(super) const REORDER: &[u8] = &[];
-}
-
 /// The compiled send program, and the receive program.
-pub const OBJECTS: [&[u8]; 2] = [compiled::SEND, compiled::RECEIVE];
+pub const OBJECTS: [&[u8]; 2] = [
+    include_bytes!(concat!(env!("OUT_DIR"), "/send.bpf.o")),
+    include_bytes!(concat!(env!("OUT_DIR"), "/receive.bpf.o")),
+];
 /// The compiled qdisc, and the program behind it.
-pub const REORDER: &[u8] = compiled::REORDER;
+pub const REORDER: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/reorder.bpf.o"));
 
-/// The programs in the kernel, at no place yet, and their maps.
+/// What the compiled qdisc calls its operations.
+const OPS: &str = "reorder";
+
+/// Programs in the kernel, and their maps.
 pub struct Loaded {
-    send: Object,
-    receive: Object,
+    /// The name of a kind of qdisc in the kernel; a qdisc of it lives on without.
+    _kind: Option<Link>,
+    objects: Vec<Object>,
     /// All maps but those of constants.
     maps: Vec<MapHandle>,
 }
 
 impl Loaded {
-    /// Loads both for so many processors. `maps`: those that are there.
+    /// Loads the send program and the receive program for so many processors. `beside` has maps that they share.
     ///
     /// # Errors
-    /// [`Error::NotBuilt`], or the kernel's refusal.
-    pub fn new(config: &Config, processors: u32, mut maps: Vec<MapHandle>) -> Result<Self, Error> {
-        crate::available()?;
-        let [send, receive] = OBJECTS;
-        let send = load(send, config, processors, &mut maps).map_err(|error| Error::Load("send", error))?;
-        let receive =
-            load(receive, config, processors, &mut maps).map_err(|error| Error::Load("receive", error))?;
-        Ok(Self { send, receive, maps })
+    /// The kernel's refusal.
+    pub(crate) fn carriers(config: &Config, processors: usize, beside: Option<&Self>) -> Result<Self, Error> {
+        // What libbpf prints says what the errors say.
+        libbpf_rs::set_print(None);
+        let shared = beside.map(|loaded| MapHandle::try_from(loaded.handle("turns"))).transpose();
+        let mut loaded = Self {
+            _kind: None,
+            objects: Vec::new(),
+            maps: shared.map_err(|error| Error::Map(io(error)))?.into_iter().collect(),
+        };
+        for (name, object) in ["send", "receive"].into_iter().zip(OBJECTS) {
+            loaded.add(object, config, processors, |_| ()).map_err(|error| Error::Load(name, io(error)))?;
+        }
+        Ok(loaded)
     }
 
-    /// The send program, of which there is one.
-    pub fn send(&self) -> Option<libbpf_rs::ProgramMut<'_>> {
-        self.send.progs_mut().next()
+    /// Loads the reorder qdisc, and the program behind it; the kernel will know the qdisc by the name `kind`.
+    ///
+    /// # Errors
+    /// The kernel's refusal.
+    pub(crate) fn qdisc(config: &Config, kind: &str) -> Result<Self, Error> {
+        let mut loaded = Self { _kind: None, objects: Vec::new(), maps: Vec::new() };
+        let name = |open: &mut OpenObject| {
+            let mut ops = open.maps_mut().find(|map| *map.name() == *OPS);
+            if let Some(id) = ops.as_mut().and_then(OpenMapMut::initial_value_mut) {
+                id[..kind.len()].copy_from_slice(kind.as_bytes());
+            }
+        };
+        loaded.add(REORDER, config, 1, name).map_err(|error| Error::Load("reorder", io(error)))?;
+        let mut maps = loaded.objects.iter_mut().flat_map(Object::maps_mut);
+        let mut ops = maps.find(|map| *map.name() == *OPS).ok_or(Error::NotBuilt)?;
+        let known = ops.attach_struct_ops().map_err(|error| Error::Qdisc(io(error)))?;
+        drop(maps);
+        Ok(Self { _kind: Some(known), ..loaded })
     }
 
-    /// The receive program, of which there is one.
-    pub fn receive(&self) -> Option<libbpf_rs::ProgramMut<'_>> {
-        self.receive.progs_mut().next()
+    /// Loads one object. Maps that are there are shared, the others are made.
+    fn add(
+        &mut self,
+        object: &[u8],
+        config: &Config,
+        processors: usize,
+        change: impl Fn(&mut OpenObject),
+    ) -> libbpf_rs::Result<()> {
+        let mut open = ObjectBuilder::default().open_memory(object)?;
+        prepare(&mut open, config, u32::try_from(processors).unwrap_or(u32::MAX), &self.maps)?;
+        change(&mut open);
+        let object = open.load()?;
+        for map in object.maps().filter(|map| !is_constant(&map.name().to_string_lossy())) {
+            if !self.maps.iter().any(|known| known.name() == map.name()) {
+                self.maps.push(MapHandle::try_from(&map)?);
+            }
+        }
+        self.objects.push(object);
+        Ok(())
+    }
+
+    /// A program by its name in `programs/`.
+    pub fn program(&self, name: &str) -> Option<ProgramMut<'_>> {
+        self.objects.iter().flat_map(Object::progs_mut).find(|program| *program.name() == *name)
     }
 
     /// A map by its name in `programs/maps.h`.
     ///
     /// # Panics
     /// When there is none: the name is a constant of this crate.
-    pub fn map(&self, name: &str) -> &MapHandle {
-        self.maps.iter().find(|map| map.name() == name).expect("programs/maps.h defines it")
+    pub(crate) fn map(&self, name: &str) -> BorrowedFd<'_> {
+        self.handle(name).as_fd()
+    }
+
+    fn handle(&self, name: &str) -> &MapHandle {
+        self.maps.iter().find(|map| *map.name() == *name).expect("programs/ define it")
     }
 
     /// Writes an entry.
     ///
     /// # Errors
     /// The kernel's: the index is beyond the end, or the map is full.
-    pub fn write(&self, map: &str, key: &[u8], value: &[u8]) -> Result<(), Error> {
-        self.map(map).update(key, value, MapFlags::ANY).map_err(Error::Map)
+    pub(crate) fn write(&self, map: &str, key: &[u8], value: &[u8]) -> Result<(), Error> {
+        self.handle(map).update(key, value, MapFlags::ANY).map_err(|error| Error::Map(io(error)))
     }
 
     /// Deletes an entry of a hash, if it is there.
     ///
     /// # Errors
     /// The kernel's.
-    pub fn delete(&self, map: &str, key: &[u8]) -> Result<(), Error> {
-        match self.map(map).delete(key) {
-            Err(error) if error.kind() != libbpf_rs::ErrorKind::NotFound => Err(Error::Map(error)),
+    pub(crate) fn delete(&self, map: &str, key: &[u8]) -> Result<(), Error> {
+        match self.handle(map).delete(key) {
+            Err(error) if error.kind() != ErrorKind::NotFound => Err(Error::Map(io(error))),
             _ => Ok(()),
         }
     }
 }
 
-/// Loads one object. Maps that `maps` has are shared, the others are made and added to it.
-fn load(
-    object: &[u8],
-    config: &Config,
-    processors: u32,
-    maps: &mut Vec<MapHandle>,
-) -> libbpf_rs::Result<Object> {
-    let mut open = ObjectBuilder::default().open_memory(object)?;
-    prepare(&mut open, config, processors, maps)?;
-    let object = open.load()?;
-    for map in object.maps().filter(|map| !is_constant(&map.name().to_string_lossy())) {
-        if !maps.iter().any(|known| known.name() == map.name()) {
-            maps.push(MapHandle::try_from(&map)?);
-        }
-    }
-    Ok(object)
+/// How many processors this machine can have: maps have an entry for each.
+pub(crate) fn processors() -> Result<usize, Error> {
+    libbpf_rs::num_possible_cpus().map_err(|error| Error::Map(io(error)))
+}
+
+/// Whether the kernel lists qdiscs among what programs can be.
+pub(crate) fn kernel_has_qdiscs() -> bool {
+    Btf::from_vmlinux()
+        .is_ok_and(|types| types.type_by_name::<Struct<'_>>("bpf_struct_ops_Qdisc_ops").is_some())
+}
+
+/// How many programs are at TCX places of this machine, whosever they are. Takes CAP_SYS_ADMIN; without, there are none.
+pub fn places() -> usize {
+    LinkInfoIter::default().filter(|link| matches!(link.info, LinkTypeInfo::Tcx(_))).count()
+}
+
+/// How many instructions the kernel went through to verify a program, at most, of all that are loaded. Takes CAP_SYS_ADMIN; without, there
+/// are none.
+pub fn verified() -> u32 {
+    ProgInfoIter::default().map(|program| program.verified_insns).max().unwrap_or(0)
+}
+
+/// The same error without libbpf's type, which programs without the kernel path do not have.
+fn io(error: libbpf_rs::Error) -> io::Error {
+    let kind = match error.kind() {
+        ErrorKind::NotFound => io::ErrorKind::NotFound,
+        ErrorKind::PermissionDenied => io::ErrorKind::PermissionDenied,
+        _ => io::ErrorKind::Other,
+    };
+    io::Error::new(kind, error)
 }
 
 /// Fills in constants, sizes and maps that are there.
-pub(crate) fn prepare(
+fn prepare(
     open: &mut OpenObject,
     config: &Config,
     processors: u32,
     maps: &[MapHandle],
 ) -> libbpf_rs::Result<()> {
-    use std::os::fd::AsFd;
     let [links, lanes] = [LINKS, LANES].map(|number| u32::try_from(number).unwrap_or(u32::MAX));
     let peers = config.paths / links;
     for mut map in open.maps_mut() {

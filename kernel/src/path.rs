@@ -1,7 +1,7 @@
 //! The kernel path of one bundle: what is attached, and what its owner tells the programs.
 
 use std::net::Ipv6Addr;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ use crate::layout::{
     PEER_STRIPED, PEER_WEIGHTED, Path, Peer, SEAT_PEER_SHIFT, SEATED, SENDERS, SLOTS, Sender, Source,
     THIS_HOST, TIME_SHIFT, Traffic, Volume,
 };
-use crate::load::Loaded;
+use crate::load::{self, Loaded};
 use crate::reorder::Reorder;
 use crate::slots;
 
@@ -154,8 +154,6 @@ impl KernelPath {
     /// # Errors
     /// [`Error::NotBuilt`], [`Error::Load`] (the kernel is too old, or CAP_BPF or CAP_NET_ADMIN is missing), [`Error::Attach`].
     pub fn attach(plan: &Plan, reorder: Option<&Reorder>) -> Result<Self, Error> {
-        // What libbpf prints says what the errors say.
-        libbpf_rs::set_print(None);
         let paths = plan.peers * LINKS;
         let config = Config {
             device: plan.device,
@@ -164,18 +162,16 @@ impl KernelPath {
             port: plan.port.to_be_bytes(),
             padding: [0; 2],
         };
-        let processors = libbpf_rs::num_possible_cpus().map_err(Error::Map)?;
-        let turns = reorder.map(Reorder::turns).transpose()?;
-        let maps = turns.into_iter().collect();
-        let loaded = Loaded::new(&config, u32::try_from(processors).unwrap_or(u32::MAX), maps)?;
-        let map = |name, words| MappedArray::new(loaded.map(name).as_fd(), words).map_err(Error::Counters);
+        let processors = load::processors()?;
+        let loaded = Loaded::carriers(&config, processors, reorder.map(Reorder::programs))?;
+        let map = |name, words| MappedArray::new(loaded.map(name), words).map_err(Error::Counters);
         let traffic = map("traffic", processors * paths * Traffic::NAMES.len())?;
         let counts = map("counts", processors * Counts::NAMES.len())?;
-        let again = Again::new(loaded.map("last_segments").as_fd(), processors, plan.device);
+        let again = Again::new(loaded.map("last_segments"), processors, plan.device);
         let senders = map("senders", SENDERS)?;
         let volumes = map("volumes", processors * SENDERS * Volume::NAMES.len())?;
         let newcomers = map("newcomers", 1)?;
-        let send = loaded.send().map(|program| place("send", &program, plan.device, Direction::Egress));
+        let send = place(&loaded, "send", plan.device, Direction::Egress)?;
         let no_path = PeerState {
             mac: None,
             is_ready: false,
@@ -184,7 +180,7 @@ impl KernelPath {
             paths: [None; LINKS],
         };
         Ok(Self {
-            _send: send.ok_or(Error::NotBuilt)??,
+            _send: send,
             loaded,
             plan: *plan,
             processors,
@@ -229,10 +225,7 @@ impl KernelPath {
         let Some(known) = known else { return self.leave(link) };
         let place = match self.links.iter().flatten().find(|there| there.link.ifindex == known.ifindex) {
             Some(there) => Arc::clone(&there.place),
-            None => {
-                let program = self.loaded.receive().ok_or(Error::NotBuilt)?;
-                Arc::new(place("receive", &program, known.ifindex, Direction::Ingress)?)
-            }
+            None => Arc::new(place(&self.loaded, "receive", known.ifindex, Direction::Ingress)?),
         };
         self.forget_sources(link)?;
         self.links[link] = Some(Attached { link: known, place });
@@ -460,12 +453,13 @@ impl KernelPath {
 }
 
 /// Puts a program at a NIC.
-fn place(
+pub(crate) fn place(
+    loaded: &Loaded,
     name: &'static str,
-    program: &impl AsFd,
     ifindex: u32,
     direction: Direction,
 ) -> Result<OwnedFd, Error> {
+    let program = loaded.program(name).ok_or(Error::NotBuilt)?;
     tcx::attach(program, ifindex, direction).map_err(|error| Error::Attach(name, ifindex, error))
 }
 

@@ -12,19 +12,17 @@
 
 use std::fs;
 use std::io;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::OwnedFd;
 use std::time::Duration;
 
-use libbpf_rs::btf::Btf;
-use libbpf_rs::btf::types::Struct;
-use libbpf_rs::{Link, MapCore, MapFlags, MapHandle, Object, ObjectBuilder, OpenMapMut};
 use tabane_io::MappedArray;
 use tabane_io::netlink::{self, DeviceSettings, NetlinkError, Nic};
-use tabane_io::tcx::{self, Direction};
+use tabane_io::tcx::Direction;
 
 use crate::Error;
 use crate::layout::{self, Config, LANES, LINKS, ReorderCounts, Turn};
-use crate::load::{self, REORDER};
+use crate::load::{self, Loaded};
+use crate::path::place;
 
 /// Letters of a device's name that fit into the pair's: the kernel takes 15 in all.
 const NAME_MAX: usize = 9;
@@ -32,8 +30,6 @@ const NAME_MAX: usize = 9;
 const ENDINGS: [[&str; 2]; 2] = [["far", "near"], ["far2", "near2"]];
 /// The halves take whatever the device does.
 const MTU: u32 = 65_535;
-/// What the compiled program calls its operations.
-const OPS: &str = "reorder";
 
 /// How the frames of a peer are put in order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -56,12 +52,9 @@ pub struct Reorder {
     pair: Pair,
     device: String,
     _deliver: OwnedFd,
-    /// The kind's name in the kernel; a qdisc of it lives on without.
-    _ops: Link,
-    orders: MapHandle,
+    loaded: Loaded,
     /// The session of each peer's order.
     sessions: Vec<u32>,
-    turns: MapHandle,
     counts: MappedArray,
 }
 
@@ -80,34 +73,19 @@ impl Reorder {
     /// [`Error::NotBuilt`], [`Error::NoQdiscs`], [`Error::Load`], [`Error::Qdisc`], [`Error::Devices`]. Nothing is left behind.
     pub fn attach(device: &str, peers: usize, beside: Option<&str>) -> Result<Self, Error> {
         crate::available()?;
-        if !kernel_has_qdiscs() {
+        if !load::kernel_has_qdiscs() {
             return Err(Error::NoQdiscs);
         }
         let device = netlink::nic(device)?;
         let paths = u32::try_from(peers * LINKS).unwrap_or(u32::MAX);
         let config = Config { device: device.index, reorder: 0, paths, port: [0; 2], padding: [0; 2] };
         let kind = kind();
-        let mut object = load(&config, &kind).map_err(|error| Error::Load("reorder", error))?;
-        let ops = named(object.maps_mut(), OPS)?.attach_struct_ops().map_err(Error::Qdisc)?;
-        let map = |name| MapHandle::try_from(&named(object.maps(), name)?).map_err(Error::Map);
-        let (orders, turns) = (map("orders")?, map("turns")?);
-        let counts = named(object.maps(), "reorder_counts")?;
-        let counts = MappedArray::new(counts.as_fd(), ReorderCounts::NAMES.len()).map_err(Error::Counters)?;
+        let loaded = Loaded::qdisc(&config, &kind)?;
+        let counts = MappedArray::new(loaded.map("reorder_counts"), ReorderCounts::NAMES.len())
+            .map_err(Error::Counters)?;
         let pair = Pair::make(&device, &kind, beside)?;
-        let deliver =
-            object.progs_mut().find(|program| program.name() == "deliver").ok_or(Error::NotBuilt)?;
-        let deliver = tcx::attach(deliver, pair.far.index, Direction::Across)
-            .map_err(|error| Error::Attach("deliver", pair.far.index, error))?;
-        Ok(Self {
-            pair,
-            device: device.name,
-            _deliver: deliver,
-            _ops: ops,
-            orders,
-            sessions: vec![0; peers],
-            turns,
-            counts,
-        })
+        let deliver = place(&loaded, "deliver", pair.far.index, Direction::Across)?;
+        Ok(Self { pair, device: device.name, _deliver: deliver, loaded, sessions: vec![0; peers], counts })
     }
 
     /// Name of the half to which frames go that need an order.
@@ -115,9 +93,9 @@ impl Reorder {
         &self.pair.far.name
     }
 
-    /// Where the receive program sees whose turn it is.
-    pub(crate) fn turns(&self) -> Result<MapHandle, Error> {
-        MapHandle::try_from(&self.turns).map_err(Error::Map)
+    /// The qdisc's programs; the receive program sees in a map of theirs whose turn it is.
+    pub(crate) fn programs(&self) -> &Loaded {
+        &self.loaded
     }
 
     /// Interface index of where frames go that need an order.
@@ -140,15 +118,14 @@ impl Reorder {
             padding: 0,
         };
         let key = |number: usize| u32::try_from(number).unwrap_or(u32::MAX).to_ne_bytes();
-        self.orders.update(&key(peer), &entry.bytes(), MapFlags::ANY).map_err(Error::Map)?;
+        self.loaded.write("orders", &key(peer), &entry.bytes())?;
         if std::mem::replace(&mut self.sessions[peer], entry.session) == entry.session {
             return Ok(());
         }
         // None of the numbers that begin anew is taken for one whose turn it is in the old ones.
         let nobody = Turn { word: 0 }.bytes();
         (peer * LANES..(peer + 1) * LANES)
-            .try_for_each(|lane| self.turns.update(&key(lane), &nobody, MapFlags::ANY))
-            .map_err(Error::Map)
+            .try_for_each(|lane| self.loaded.write("turns", &key(lane), &nobody))
     }
 
     /// What the qdisc did; takes no call.
@@ -163,36 +140,14 @@ impl Reorder {
     /// # Errors
     /// The kernel's; `/sys` shows another network namespace, or may not be written.
     pub fn spread(&self) -> io::Result<()> {
-        let processors = libbpf_rs::num_possible_cpus().map_err(io::Error::other)?;
+        let processors = load::processors().map_err(io::Error::other)?;
         fs::write(format!("/sys/class/net/{}/queues/rx-0/rps_cpus", self.device), mask(processors))
     }
-}
-
-/// Whether the kernel lists qdiscs among what programs can be.
-fn kernel_has_qdiscs() -> bool {
-    Btf::from_vmlinux()
-        .is_ok_and(|types| types.type_by_name::<Struct<'_>>("bpf_struct_ops_Qdisc_ops").is_some())
-}
-
-/// The compiled programs in the kernel; the qdisc will be of this kind.
-fn load(config: &Config, kind: &str) -> libbpf_rs::Result<Object> {
-    let mut open = ObjectBuilder::default().open_memory(REORDER)?;
-    load::prepare(&mut open, config, 1, &[])?;
-    let mut ops = open.maps_mut().find(|map| *map.name() == *OPS);
-    if let Some(id) = ops.as_mut().and_then(OpenMapMut::initial_value_mut) {
-        id[..kind.len()].copy_from_slice(kind.as_bytes());
-    }
-    open.load()
 }
 
 /// A kind that no other qdisc has: the kernel has one list for all network namespaces, and 15 letters for each.
 fn kind() -> String {
     format!("tabane{:09x}", tabane_io::now_ns() & 0xf_ffff_ffff)
-}
-
-/// What the compiled program calls its parts: the names are constants of this crate.
-fn named<'a, T: MapCore + 'a>(mut maps: impl Iterator<Item = T>, name: &str) -> Result<T, Error> {
-    maps.find(|map| *map.name() == *name).ok_or(Error::NotBuilt)
 }
 
 /// What the pair's names begin with: the device's, or where that is too long a beginning of it and a hash, so that devices differ.

@@ -6,6 +6,7 @@ pub mod bench;
 pub mod compare;
 pub mod demo;
 pub mod engines;
+pub mod figures;
 pub mod guests;
 pub mod moderation;
 pub mod nics;

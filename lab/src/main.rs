@@ -8,7 +8,7 @@ use tabane_kit::prerequisites::{Missing, Tool};
 use tabane_kit::report::Limits;
 use tabane_kit::sandbox::{self, Side};
 use tabane_lab::commands::{
-    apps, attack, bench, compare, demo, engines, guests, moderation, nics, soak, trace,
+    apps, attack, bench, compare, demo, engines, figures, guests, moderation, nics, soak, trace,
 };
 use tabane_lab::scenario::{self, known::Known};
 use tabane_papers::{self as papers, skew};
@@ -33,6 +33,7 @@ enum Command {
     Known(Known),
     Run(scenario::Options),
     Compare(compare::Options),
+    Figures(figures::Options),
     Trace(trace::Options),
 }
 
@@ -101,6 +102,7 @@ fn run(command: &Command) -> Result<ExitCode> {
         Command::Known(known) => known.run(),
         Command::Run(options) => scenario::run(options),
         Command::Compare(options) => compare::run(options),
+        Command::Figures(options) => figures::run(options),
         Command::Trace(options) => trace::run(options),
     }
 }

@@ -1,15 +1,17 @@
 //! What command lines mean, and what is wrong with others.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use toml::{Table, Value};
 
 use super::*;
 use crate::config::classes::policy_names;
 use crate::config::{file, resolve};
+use crate::in_force::{Told, differences};
 
-/// Flags of `up`, and what a file says in their place; both stand with the link eth1 where they name none, and change something.
-const SAME: [(&str, &str); 38] = [
+/// Flags of `up`, if there are such, and what a file says in their place, which is something else than by default. Both stand with the link
+/// eth1 where they name none.
+const SAME: [(&str, &str); 42] = [
     ("--name tb7", "name = 'tb7'"),
     ("--key k", "key = 'k'"),
     ("--key k --node-key mine", "key = 'k'\nnode_key = 'mine'"),
@@ -60,20 +62,15 @@ const SAME: [(&str, &str); 38] = [
         "--link mem:/m,unit=512B,ring=128KiB,slots=3,slot=1,poll=50us",
         "[[link]]\nkind = 'mem'\npath = '/m'\nunit = '512 B'\nring = '128 KiB'\nslots = 3\nslot = 1\npoll = '50 us'",
     ),
+    ("", "key = 'k'\naccept_keys = ['old']"),
+    ("", "tx_queue_len = 123"),
+    ("", "[[link]]\nnic = 'eth0'\n[[link]]\nnic = 'eth1'\ndrained = true"),
+    (
+        "",
+        "[[class]]\npolicy = 'rr'\nmatch = { dscp = 46, protocol = 'udp', port = 53, max_size = 200 }\n[[link]]\nnic = 'eth1'",
+    ),
 ];
-/// Keys without a flag.
-const WITHOUT_FLAG: [&str; 10] = [
-    "accept_keys",
-    "class",
-    "class.match",
-    "class.match.dscp",
-    "class.match.max_size",
-    "class.match.port",
-    "class.match.protocol",
-    "class.policy",
-    "link.drained",
-    "tx_queue_len",
-];
+const LINK: &str = "[[link]]\nnic = 'eth1'\n";
 
 fn refused(arguments: &[&str]) -> String {
     let line = std::iter::once("tabane").chain(arguments.iter().copied());
@@ -149,32 +146,53 @@ fn live_changes_need_no_name() {
     assert!(refused(&["link", "drain"]).contains("NIC[,local=ADDR]"));
 }
 
-/// So what a trial shows of a flag holds for the key, too.
+/// So what a trial shows of a flag holds for the key, and what it shows of either holds for a bundle that was handed over or reloaded.
 #[test]
-fn each_flag_of_up_does_what_its_key_does() {
+fn each_key_changes_itself_alone_by_file_by_flag_by_telling_and_by_reload() {
     let public = crate::key::public(&[1; 32]);
     let resolved = |settings: &Settings| {
-        resolve::resolve(settings, |_, _| Ok(Key([0; 32]))).unwrap_or_else(|problems| panic!("{problems:?}"))
+        let read = |path: &Path, _| Ok(Key([path.as_os_str().as_encoded_bytes()[0]; 32]));
+        resolve::resolve(settings, read).unwrap_or_else(|problems| panic!("{problems:?}"))
     };
-    let plain = resolved(&flags_of("--link eth1"));
+    let filed = |text: &str| file::parse("tb.toml", text).expect(text);
+    let plain = resolved(&filed(LINK));
     let (mut flags_said, mut keys_said) = (BTreeSet::new(), BTreeSet::new());
     for (flags, text) in SAME {
         let (flags, text) = (flags.replace("PUBLIC", &public), text.replace("PUBLIC", &public));
-        let names_link = flags.contains("--link");
-        let flags = if names_link { flags } else { format!("{flags} --link eth1") };
-        let text = if names_link { text } else { format!("{text}\n[[link]]\nnic = 'eth1'\n") };
-        let config = resolved(&flags_of(&flags));
-        assert_eq!(config, resolved(&file::parse("tb.toml", &text).expect(&text)), "{flags}");
-        assert_ne!(config, plain, "{flags} change nothing");
+        let (below, text) =
+            if text.contains("[[link]]") { ("", text) } else { (LINK, format!("{text}\n{LINK}")) };
+        let config = resolved(&filed(&text));
+        if !flags.is_empty() {
+            assert_eq!(resolved(&filed(below).overlaid(flags_of(&flags))), config, "{flags}");
+        }
+        let said = leaves(&text).into_keys().collect();
+        let wrong = &changed(&plain, &config) ^ &said;
+        // Where a link is of another kind, its other keys differ, too.
+        let is_other_kind = said.contains("link.kind");
+        let wrong: Vec<_> = wrong
+            .iter()
+            .filter(|key| *key != "link.nic" && !(is_other_kind && key.starts_with("link.")))
+            .collect();
+        assert!(wrong.is_empty(), "{text} changes what it does not say, or not what it says: {wrong:?}");
+        assert_eq!(Told::of(&config).understood().as_ref(), Ok(&config), "{text}");
+        assert!(!differences(&plain, &config).is_empty(), "reload sees nothing of {text}");
         flags_said.extend(flags.split(' ').filter_map(|word| word.strip_prefix("--").map(str::to_owned)));
-        gather_keys(&text.parse().expect("TOML"), "", &mut keys_said);
+        keys_said.extend(said);
     }
     let command = Cli::command();
     let up = command.find_subcommand("up").expect("a command");
     let all: BTreeSet<String> = up.get_opts().filter_map(|flag| flag.get_long().map(str::to_owned)).collect();
     assert_eq!(flags_said, all);
-    keys_said.extend(WITHOUT_FLAG.map(str::to_owned));
+    let tables = ["link", "class", "class.match", "offload"].map(str::to_owned);
+    keys_said.extend(tables);
     assert_eq!(keys_said, file::keys().into_iter().map(|key| key.name).collect());
+}
+
+/// The keys whose values differ, as `tabane check` prints them.
+fn changed(old: &Config, new: &Config) -> BTreeSet<String> {
+    let [old, new] = [old, new].map(|config| leaves(&config.to_string()));
+    let keys: BTreeSet<&String> = old.keys().chain(new.keys()).collect();
+    keys.into_iter().filter(|key| old.get(*key) != new.get(*key)).cloned().collect()
 }
 
 fn flags_of(words: &str) -> Settings {
@@ -185,18 +203,21 @@ fn flags_of(words: &str) -> Settings {
     flags.settings()
 }
 
-/// The names of all keys of a file.
-fn gather_keys(table: &Table, before: &str, keys: &mut BTreeSet<String>) {
-    for (key, value) in table {
-        let name = format!("{before}{key}");
-        let inner = format!("{name}.");
-        match value {
-            Value::Table(table) => gather_keys(table, &inner, keys),
-            Value::Array(list) => {
-                list.iter().filter_map(Value::as_table).for_each(|table| gather_keys(table, &inner, keys));
+/// The keys of a file that have values, each with all of them.
+fn leaves(text: &str) -> BTreeMap<String, Vec<Value>> {
+    fn gather(table: &Table, before: &str, keys: &mut BTreeMap<String, Vec<Value>>) {
+        for (key, value) in table {
+            let name = format!("{before}{key}");
+            let list = value.as_array().map_or(std::slice::from_ref(value), Vec::as_slice);
+            let tables: Vec<&Table> = list.iter().filter_map(Value::as_table).collect();
+            if tables.is_empty() {
+                keys.entry(name).or_default().push(value.clone());
+            } else {
+                tables.iter().for_each(|table| gather(table, &format!("{name}."), keys));
             }
-            _ => {}
         }
-        keys.insert(name);
     }
+    let mut keys = BTreeMap::new();
+    gather(&text.parse().expect(text), "", &mut keys);
+    keys
 }

@@ -128,6 +128,9 @@ fn judge_device(facts: &Facts, area: &mut Area) {
         Err(why) => area.miss(format!("whether flows have gates: {why}")),
         Ok(()) => {}
     }
+    if let Err(why) = tabane_kernel::available() {
+        area.miss(format!("what programs in the kernel may do: {why}"));
+    }
 }
 
 #[cfg(test)]
@@ -169,6 +172,8 @@ mod tests {
             ..sound()
         };
         assert_eq!(checks(&user), [] as [&str; 0]);
-        assert_eq!(judge(&user).unseen.len(), 2);
+        // Where the kernel path was not built, that is the last.
+        let built = usize::from(tabane_kernel::available().is_ok());
+        assert_eq!(judge(&user).unseen.len(), 3 - built);
     }
 }

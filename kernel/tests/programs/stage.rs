@@ -74,10 +74,10 @@ pub(crate) fn run_superframe(
     let mut context = [0; 192];
     context[176..180].copy_from_slice(&segment.to_ne_bytes());
     let programs = kernel_path.programs();
-    let program = match which {
-        Which::Send => programs.send(),
-        Which::Receive => programs.receive(),
-    };
+    let program = programs.program(match which {
+        Which::Send => "send",
+        Which::Receive => "receive",
+    });
     let mut after = vec![0; 4096];
     let (data_in, data_out, context_in) = (Some(frame), Some(&mut after[..]), Some(&mut context[..]));
     let input = ProgramInput { data_in, data_out, context_in, ..ProgramInput::default() };

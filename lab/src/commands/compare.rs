@@ -41,12 +41,12 @@ pub struct Options {
 
 /// A report that was kept, as far as it is compared.
 #[derive(Debug, Deserialize)]
-struct Kept {
-    name: String,
+pub(super) struct Kept {
+    pub(super) name: String,
     seed: u64,
     #[serde(flatten)]
-    machine: Machine,
-    samples: BTreeMap<String, Samples>,
+    pub(super) machine: Machine,
+    pub(super) samples: BTreeMap<String, Samples>,
     verdicts: Vec<Verdict>,
 }
 
@@ -116,7 +116,7 @@ pub fn run(options: &Options) -> Result<ExitCode> {
 }
 
 impl Kept {
-    fn read(path: &Path) -> Result<Kept> {
+    pub(super) fn read(path: &Path) -> Result<Kept> {
         let refuse = |why: String| Missing::new(format!("{}: {why}", path.display()));
         let text = fs::read_to_string(path).map_err(|error| refuse(error.to_string()))?;
         Ok(serde_json::from_str(&text)
