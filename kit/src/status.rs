@@ -69,6 +69,9 @@ pub struct Link {
     /// How frames come back that AF_XDP has sent.
     #[serde(default)]
     pub completion: Option<Completion>,
+    /// Whether one call sends many cells.
+    #[serde(default)]
+    pub gso: bool,
     /// The speed of its NIC, bit/s.
     #[serde(default)]
     pub speed_bps: Option<u64>,

@@ -210,8 +210,14 @@ fn judge_speed(name: &str, state: &State) -> Option<Finding> {
 
 fn judge_offloads(nic: &Nic, state: &State, area: &mut Area) {
     let name = &nic.name;
+    // What one end of a pair sends comes out of the other as it is, merged by nobody; and what is merged below a VLAN comes
+    // merged to it.
+    let is_lowest = state.kind.as_deref() != Some("veth") && state.stands_on.is_empty();
+    let off = |what: Option<bool>| what == Some(false) && is_lowest;
+    // Without checksums the kernel switches GSO off, too, and refuses UDP_SEGMENT.
+    let can_segment = !off(state.checksums);
     if let Some((sends, receives)) = nic.batches {
-        area.find((!sends).then(|| {
+        area.find((!sends && can_segment).then(|| {
             let mend = format!("ethtool -K {name} tx on gso on (and no `--no-gso`, no `gso = false`)");
             let costs = "each cell takes a system call: about three times the processor time of sending";
             Finding::new("gso-off", "the bundle sends each cell by itself", costs, mend).about(name)
@@ -222,10 +228,6 @@ fn judge_offloads(nic: &Nic, state: &State, area: &mut Area) {
             Finding::new("gro-off", "the bundle receives each cell by itself", costs, mend).about(name)
         }));
     }
-    // What one end of a pair sends comes out of the other as it is, merged by nobody; and what is merged below a VLAN comes
-    // merged to it.
-    let is_lowest = state.kind.as_deref() != Some("veth") && state.stands_on.is_empty();
-    let off = |what: Option<bool>| what == Some(false) && is_lowest;
     area.find(off(state.merges).then(|| {
         let costs = "the bundle takes each cell by itself: about twice the processor time of receiving";
         Finding::new(
@@ -236,12 +238,12 @@ fn judge_offloads(nic: &Nic, state: &State, area: &mut Area) {
         )
         .about(name)
     }));
-    area.find(off(state.segments).then(|| {
+    area.find((off(state.segments) && can_segment).then(|| {
         let costs = "runs of cells are cut early: up to twice the processor time of sending";
         Finding::new("nic-gso-off", "takes no superframes", costs, format!("ethtool -K {name} gso on"))
             .about(name)
     }));
-    area.find(off(state.checksums).then(|| {
+    area.find((!can_segment).then(|| {
         let costs = "the kernel refuses UDP_SEGMENT there, or computes each checksum itself";
         Finding::new("nic-checksum-off", "computes no checksums", costs, format!("ethtool -K {name} tx on"))
             .about(name)

@@ -91,7 +91,7 @@ pub(super) fn judge(facts: &Facts) -> Area {
     for ((governor, driver), number) in &facts.governors {
         let is_slow = governor == "powersave" && !SCALING_THEMSELVES.contains(&driver.as_str());
         area.find(is_slow.then(|| {
-            let what = format!("{} run at the lowest frequency (governor {governor})", count(*number));
+            let what = format!("the governor {governor} keeps {} at the lowest frequency", count(*number));
             let costs = "a half of the rate or more where processors are the limit, and longer round trips";
             Finding::new("slow-governor", what, costs, "cpupower frequency-set --governor schedutil")
         }));

@@ -112,6 +112,12 @@ impl Path {
         self.can.filter(|can| *can > 0).map(|can| self.carried.saturating_mul(100) / can)
     }
 
+    /// The same where programs carry frames: the rate that cells were measured to have is that of heartbeats then. A link behind
+    /// which they always wait carries what it can.
+    pub(super) fn by_programs(self) -> Self {
+        Self { can: Some(self.carried).filter(|_| self.waiting >= NEVER_IDLE), ..self }
+    }
+
     fn is_never_idle(&self) -> bool {
         self.waiting >= NEVER_IDLE && self.fullness().is_some_and(|full| full >= FULL_LEAST)
     }

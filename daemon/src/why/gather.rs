@@ -113,7 +113,7 @@ fn between(name: &str, before: &Moment, after: &Moment, looks: &[Look]) -> Facts
                 let mut path = path_between(earlier.unwrap_or(path), path, sends, millis);
                 (path.waited_us, path.reports) = (behind, path.reports * 1_000 / millis);
                 path.waiting = waiting as u64;
-                path
+                if peer.kernel_path { path.by_programs() } else { path }
             };
             peer.paths.iter().map(path).collect()
         }),

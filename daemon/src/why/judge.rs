@@ -260,9 +260,11 @@ fn receiving(flow: &Flow, facts: &Facts) -> Option<Found> {
 fn bound_flow(facts: &Facts) -> Option<Found> {
     let up = || facts.paths.iter().filter(|path| path.state == PathState::Up);
     let full = up().max_by_key(|path| path.carried)?;
+    // A connection that waits for nothing of its own waits for the link.
+    let is_wanting = full.is_full() || facts.flows.first().is_some_and(|flow| flow.rate * 2 > facts.rate);
     let is_alone = up().count() > 1
         && up().filter(|path| path.nic != full.nic).all(|path| path.carried * 100 < full.carried * EMPTY);
-    if !facts.binds || !is_alone {
+    if !facts.binds || !facts.sends || !is_alone || !is_wanting {
         return None;
     }
     let sentence = format!(

@@ -140,7 +140,26 @@ fn processors_are_told_apart_by_who_says_so() {
 fn a_policy_that_binds_is_named_when_one_link_carries_all() {
     let bound = Facts { policy: "hash".into(), binds: true, ..sending([190, 1]) };
     assert_eq!(limit(&bound), ("bound-flow", true));
+    let seen_there = Facts { sends: false, ..bound.clone() };
+    assert_ne!(limit(&seen_there).0, "bound-flow", "who receives does not know what else the sender has");
+    let mut free = Facts { flows: Vec::new(), ..bound.clone() };
+    free.paths[0].can = None;
+    assert_ne!(limit(&free).0, "bound-flow", "nobody waits for that link");
     assert_eq!(limit(&Facts { binds: false, ..bound }).0, "unknown");
+}
+
+#[test]
+fn a_link_of_programs_is_full_when_heartbeats_always_wait_behind_their_frames() {
+    // The rates of the paths are those of heartbeats.
+    let mut full = sending([190, 19]);
+    for path in &mut full.paths {
+        (path.can, path.waiting) = (Some(5_000), 100);
+        *path = path.clone().by_programs();
+    }
+    assert_eq!(limit(&full), ("link-rate", true));
+    full.paths[0].waiting = 20;
+    full.paths = full.paths.into_iter().map(Path::by_programs).collect();
+    assert_eq!(limit(&full), ("unknown", false));
 }
 
 #[test]

@@ -6,8 +6,8 @@ use std::net::IpAddr;
 use std::os::fd::{AsFd, BorrowedFd};
 
 use netlink_packet_core::NetlinkPayload;
-use netlink_packet_route::RouteNetlinkMessage;
 use netlink_packet_route::address::{AddressAttribute, AddressMessage};
+use netlink_packet_route::{AddressFamily, RouteNetlinkMessage};
 use netlink_sys::{Socket, SocketAddr, protocols::NETLINK_ROUTE};
 
 use super::{NetlinkError, Nic, RECEIVE_ROOM, parse};
@@ -95,6 +95,12 @@ fn event(payload: &Option<NetlinkPayload<RouteNetlinkMessage>>) -> Option<NicEve
     let Some(payload) = payload else { return Some(NicEvent::Missed) };
     let NetlinkPayload::InnerMessage(message) = payload else { return None };
     match message {
+        // A bridge tells in such messages, too, which ports it has: one that it lets go is not gone.
+        RouteNetlinkMessage::NewLink(link) | RouteNetlinkMessage::DelLink(link)
+            if link.header.interface_family == AddressFamily::Bridge =>
+        {
+            None
+        }
         RouteNetlinkMessage::NewLink(link) => Some(NicEvent::Changed(Nic::from_message(link))),
         RouteNetlinkMessage::DelLink(link) => {
             let Nic { index, name, .. } = Nic::from_message(link);

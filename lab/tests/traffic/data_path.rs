@@ -422,7 +422,7 @@ fn mtu_follows_links() -> Result<()> {
 }
 
 /// A program that starts `tabane` by this command, whose last words are the program's name and arguments.
-fn wrapped(directory: &Path, command: &str) -> Result<PathBuf> {
+pub(crate) fn wrapped(directory: &Path, command: &str) -> Result<PathBuf> {
     let path = directory.join("tabane");
     let script = format!("#!/bin/sh\nset -- {} \"$@\"\nexec {command} \"$@\"\n", program(None)?.display());
     fs::write(&path, script)?;

@@ -1,26 +1,32 @@
 //! Faults planted one by one, and what `tabane doctor` and `tabane why` say of each: the one thing that is wrong, and nothing
-//! else. docs/doctor.md has the table of them; each row is compared with what was said, figures left out. With
-//! TABANE_WRITE_DOCTOR_PAGE in the environment, the rows are written.
+//! else, in a bundle of cells and in one of the kernel path. docs/doctor.md has the table of them; each row is compared with what
+//! was said, figures left out. With TABANE_WRITE_DOCTOR_PAGE in the environment, the rows are written: first the list by
+//! `doctor_page_lists_the_planted_faults`, then each by the trial that plants it.
 
 mod bundle;
 mod healthy;
 mod limits;
+mod machine;
 mod nics;
-mod strangers;
+mod overlay;
+mod started;
 mod wires;
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::time::Duration;
 use std::{env, fs};
 
 use anyhow::{Context, Result, ensure};
 use serde_json::Value;
-use tabane_kit::bundle::{DEVICE, program};
+use tabane_kit::bundle::{Bundle, DEVICE, Options, program};
 use tabane_kit::netns::Namespace;
 use tabane_kit::process::Process;
 
-use crate::Case;
+use crate::data_path::kernel;
+use crate::stage::{options_with, ready};
+use crate::{Case, Need};
 
 /// How long a command may take on a busy machine.
 const ANSWER_WITHIN: Duration = Duration::from_secs(30);
@@ -29,56 +35,93 @@ const WRITE: &str = "TABANE_WRITE_DOCTOR_PAGE";
 /// Exit code of a doctor who has found something.
 const FOUND: i32 = 3;
 
-/// All faults, in the order of the page's table: the command that is asked, the fault, and what names it.
-const FAULTS: [(&str, &str, &str); 35] = [
-    ("doctor", "a NIC with IPv6 switched off", "ipv6-disabled"),
-    ("doctor", "a NIC whose address is still being checked (DAD)", "dad-running"),
-    ("doctor", "a NIC that belongs to a bridge", "nic-in-bridge"),
-    ("doctor", "two MACVLANs over one NIC", "same-nic"),
-    ("doctor", "a NIC at 100 Mbit/s, half duplex", "half-duplex"),
-    ("doctor", "GRO off at a NIC", "nic-gro-off"),
-    ("doctor", "a bundle without GRO", "gro-off"),
-    ("doctor", "a NIC that is down", "nic-down"),
-    ("doctor", "a cable that is pulled", "no-carrier"),
-    ("doctor", "a switch that swallows everything", "path-dead"),
-    ("doctor", "UDP port closed by nftables here", "firewall"),
-    ("doctor", "UDP port closed by nftables at the peer, which drops", "one-way-out"),
-    ("doctor", "UDP port closed by nftables at the peer, which rejects", "port-refused"),
-    ("doctor", "unequal MTUs of the NICs", "unequal-mtu"),
-    ("doctor", "a small MTU of the peer's NIC", "peer-mtu"),
-    ("doctor", "both links on one switch", "one-switch"),
-    ("doctor", "a tiny receive buffer of a link", "receive-buffer"),
-    ("doctor", "a tiny receive buffer of TCP", "tcp-buffer"),
-    ("doctor", "a queueing discipline on the device", "device-qdisc"),
-    ("doctor", "another key at the other node", "stranger"),
-    ("doctor", "the other node does not seal", "stranger"),
-    ("doctor", "this node does not seal, the other does", "stranger"),
-    ("doctor", "another port at the other node", "other-port"),
-    ("doctor", "a router between that carries 1400 bytes", "path-mtu"),
-    ("doctor", "a strict reverse path filter, and the route over the other NIC", "rp-filter"),
-    ("doctor", "a cable that loses a part of the frames", "loss"),
-    ("why", "a switch that swallows everything", "dead-link"),
-    ("why", "a cable that loses a tenth of the frames", "link-loss"),
-    ("why", "a link of a tenth of the other's rate", "link-rate"),
-    ("why", "a policy that gives one flow one link", "bound-flow"),
-    ("why", "a program that sends 5 Mbit/s and no more", "application"),
-    ("why", "a tiny receive buffer of TCP at the peer", "receive-window"),
-    ("why", "a tiny send buffer of TCP here", "send-buffer"),
-    ("why", "other programs on the processor of this node's daemon", "sender-processor"),
-    ("why", "other programs on the processor of the peer's daemon", "receiver-processor"),
+/// Names without a planted fault, and why.
+const NOT_PLANTED: [(&str, &str); 3] = [
+    ("low-speed", "it takes a NIC that says what it could do, which no virtual one does"),
+    ("ring-overruns", "it takes a NIC with a ring, which no virtual one has"),
+    ("clock-jump", "all namespaces of a machine have one wall clock, and other programs read it"),
 ];
+/// Names without a fault by the kernel path, and why none can be there.
+const IN_CELLS_ALONE: [(&str, &str); 4] = [
+    ("sender-processor", "no worker sends"),
+    ("receiver-processor", "no worker receives"),
+    ("device-queue", "no frame waits in the bundle"),
+    ("reordering", "nothing waits for late cells: a qdisc or TCP puts frames in order"),
+];
+/// What carries the frames of the bundle that is looked at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Way {
+    /// Cells, or there is no bundle yet.
+    Cells,
+    /// The kernel path.
+    Programs,
+}
+
+/// Faults that are planted by these ways: each as the page calls it, with the name that is told.
+struct Group {
+    command: &'static str,
+    faults: Vec<(&'static str, &'static str)>,
+    ways: &'static [Way],
+    cases: Vec<Case>,
+}
+
+impl Way {
+    const BOTH: &'static [Way] = &[Way::Cells, Way::Programs];
+
+    /// Options of a bundle whose frames go this way.
+    fn options(self, further: &[&str]) -> Result<Options> {
+        if self == Way::Cells { options_with(further) } else { kernel("hash", further) }
+    }
+
+    /// Waits until all links carry, and frames go this way.
+    fn ready(self, bundles: &mut [Bundle<'_>], links: usize) -> Result<()> {
+        ready(bundles, links)?;
+        if self == Way::Cells { Ok(()) } else { Bundle::wait_for_programs(bundles) }
+    }
+}
+
+impl Group {
+    /// The faults of the trials `COMMAND_names_TRIAL`, of which there is one for each way.
+    fn new(
+        command: &'static str,
+        trial: &str,
+        faults: impl Iterator<Item = (&'static str, &'static str)>,
+        ways: &'static [Way],
+        run: impl Fn(Way) -> Result<()> + Copy + Send + 'static,
+    ) -> Group {
+        let case = |way: &Way| {
+            let (way, suffix) = (*way, if *way == Way::Cells { "" } else { "_by_the_kernel_path" });
+            let needs = if way == Way::Cells { Need::Diagnosis } else { Need::DiagnosisByPrograms };
+            let name = format!("{command}_names_{trial}{suffix}");
+            // `why` judges where time is spent, so nobody else may spend any.
+            match command {
+                "why" => Case::alone(name, needs, move || run(way)),
+                _ => Case::new(name, needs, move || run(way)),
+            }
+        };
+        Group { command, faults: faults.collect(), ways, cases: ways.iter().map(case).collect() }
+    }
+}
+
+/// All faults, in the order of the page's table.
+fn groups() -> Vec<Group> {
+    let groups = [
+        nics::groups(),
+        bundle::groups(),
+        overlay::groups(),
+        machine::groups(),
+        started::groups(),
+        wires::groups(),
+        limits::groups(),
+    ];
+    groups.into_iter().flatten().collect()
+}
 
 pub(crate) fn cases() -> Vec<Case> {
-    let page = Case::new("doctor_page_lists_the_planted_faults", crate::Need::Nothing, page_lists_all);
-    let groups = [
-        nics::cases(),
-        bundle::cases(),
-        strangers::cases(),
-        wires::cases(),
-        limits::cases(),
-        healthy::cases(),
-    ];
-    std::iter::once(page).chain(groups.into_iter().flatten()).collect()
+    let page = Case::new("doctor_page_lists_the_planted_faults", Need::Nothing, page_lists_all);
+    let all = Case::new("each_check_and_limit_has_a_planted_fault", Need::Nothing, all_are_planted);
+    let planted = groups().into_iter().flat_map(|group| group.cases);
+    [page, all].into_iter().chain(planted).chain(nics::cases()).chain(healthy::cases()).collect()
 }
 
 /// What a command said.
@@ -94,7 +137,14 @@ struct Said {
 
 /// Asks the doctor on `host`.
 fn doctor(host: &Namespace, arguments: &[&str]) -> Result<Said> {
-    let answer = ask(host, &[&["doctor", "--json"], arguments].concat())?;
+    let mut command = host.command(program(None)?);
+    command.args(["doctor", "--json"]).args(arguments);
+    findings(command)
+}
+
+/// What a doctor finds.
+fn findings(doctor: Command) -> Result<Said> {
+    let answer = answer(doctor)?;
     let areas = answer["areas"].as_array().context("no areas")?;
     let findings: Vec<&Value> =
         areas.iter().filter_map(|area| area["findings"].as_array()).flatten().collect();
@@ -109,21 +159,20 @@ fn doctor(host: &Namespace, arguments: &[&str]) -> Result<Said> {
 
 /// Asks on `host` what limits the bundle there.
 fn why(host: &Namespace) -> Result<Said> {
-    let answer = ask(host, &["why", DEVICE, "--json"])?;
+    let mut command = host.command(program(None)?);
+    let answer = answer({
+        command.args(["why", DEVICE, "--json"]);
+        command
+    })?;
     let word = |key: &str| answer[key].as_str().unwrap_or_default().to_owned();
     Ok(Said { names: [word("limit")].into(), sentence: word("sentence"), answer })
 }
 
-fn ask(host: &Namespace, arguments: &[&str]) -> Result<Value> {
-    let mut command = host.command(program(None)?);
-    command.args(arguments);
+/// What a command answers.
+fn answer(command: Command) -> Result<Value> {
     let ending = Process::start(command)?.wait(ANSWER_WITHIN)?;
     let code = ending.status.code();
-    ensure!(
-        code == Some(0) || code == Some(FOUND),
-        "tabane {arguments:?} ends with {code:?}: {}",
-        ending.last_words()
-    );
+    ensure!(code == Some(0) || code == Some(FOUND), "it ends with {code:?}: {}", ending.last_words());
     let answer: Value = serde_json::from_str(&ending.output).with_context(|| ending.output.clone())?;
     let is_sound = answer.get("sound").and_then(Value::as_bool).unwrap_or(true);
     ensure!(is_sound == (code == Some(0)), "exit code {code:?} of {answer:#}");
@@ -132,27 +181,24 @@ fn ask(host: &Namespace, arguments: &[&str]) -> Result<Value> {
 
 /// Checks that the fault was named, that nothing else was, and that the page says so, too.
 fn named(fault: &str, command: &str, said: &Said) -> Result<()> {
-    let known = FAULTS.iter().find(|(of, planted, _)| *of == command && *planted == fault);
-    let (_, _, name) =
-        known.with_context(|| format!("{fault} is not among the faults of `tabane {command}`"))?;
+    let groups = groups();
+    let known = groups.iter().filter(|group| group.command == command).flat_map(|group| &group.faults);
+    let (_, name) = known
+        .into_iter()
+        .find(|(planted, _)| *planted == fault)
+        .with_context(|| format!("{fault} is not among the faults of `tabane {command}`"))?;
     let row = row(command, fault, name, &said.sentence);
     println!("{row}");
     ensure!(said.names.len() == 1 && said.names.contains(*name), "{fault}: {:#}", said.answer);
-    if env::var_os(WRITE).is_some() {
-        return write(command, fault, &row);
-    }
     let page = page()?;
-    let told = page.lines().find(|line| line.starts_with(&head(command, fault)));
+    let head = head(command, fault);
+    let told = page.lines().find(|line| line.starts_with(&head));
     let told = told.with_context(|| format!("docs/doctor.md has no row for this fault: {row}"))?;
+    if env::var_os(WRITE).is_some() && masked(told) != masked(&row) {
+        return Ok(fs::write(path(), page.replacen(told, &row, 1))?);
+    }
     ensure!(masked(told) == masked(&row), "docs/doctor.md says {told}\nand the command: {row}");
     Ok(())
-}
-
-/// Puts a row into the page's table in the place of the one for the same fault.
-fn write(command: &str, fault: &str, row: &str) -> Result<()> {
-    let head = head(command, fault);
-    let line = |line: &str| if line.starts_with(&head) { row.to_owned() } else { line.to_owned() } + "\n";
-    Ok(fs::write(path(), page()?.lines().map(line).collect::<String>())?)
 }
 
 fn head(command: &str, fault: &str) -> String {
@@ -189,13 +235,56 @@ fn page() -> Result<String> {
 
 /// The table has a row for each fault, in this order, and no other.
 fn page_lists_all() -> Result<()> {
+    const BEGIN: &str = "| Fault | Command | Named | What it says |\n|---|---|---|---|\n";
     let page = page()?;
-    let table = page.split("| Fault | Command |").nth(1).context("no table of faults in docs/doctor.md")?;
-    let rows: Vec<&str> = table.lines().skip(2).take_while(|line| line.starts_with('|')).collect();
-    ensure!(rows.len() == FAULTS.len(), "{} rows for {} faults", rows.len(), FAULTS.len());
-    for (row, (command, fault, name)) in rows.iter().zip(FAULTS) {
-        let wanted = format!("{} `{name}` |", head(command, fault));
-        ensure!(row.starts_with(&wanted), "docs/doctor.md says {row}; wanted: {wanted} …");
+    let (before, rest) = page.split_once(BEGIN).context("no table of faults in docs/doctor.md")?;
+    let rows: Vec<&str> = rest.lines().take_while(|line| line.starts_with('|')).collect();
+    let groups = groups();
+    let faults = groups.iter().flat_map(|group| group.faults.iter().map(|fault| (group.command, fault)));
+    let wanted: Vec<String> =
+        faults.map(|(command, (fault, name))| format!("{} `{name}` |", head(command, fault))).collect();
+    if env::var_os(WRITE).is_some() {
+        let row = |wanted: &String| {
+            let old = rows.iter().find(|row| row.starts_with(wanted.as_str()));
+            old.map_or_else(|| format!("{wanted} |\n"), |old| format!("{old}\n"))
+        };
+        let after = &rest[rows.iter().map(|row| row.len() + 1).sum()..];
+        let table: String = wanted.iter().map(row).collect();
+        return Ok(fs::write(path(), format!("{before}{BEGIN}{table}{after}"))?);
+    }
+    for (row, wanted) in rows.iter().zip(&wanted) {
+        ensure!(row.starts_with(wanted), "docs/doctor.md says {row}; wanted: {wanted} …");
+    }
+    ensure!(rows.len() == wanted.len(), "{} rows for {} faults", rows.len(), wanted.len());
+    Ok(())
+}
+
+/// Each check and limit of the page is named where its fault is planted, in cells and by the kernel path.
+fn all_are_planted() -> Result<()> {
+    let page = page()?;
+    let table = |head: &str| -> Result<BTreeSet<String>> {
+        let table = page.split(head).nth(1).with_context(|| format!("no table {head}"))?;
+        let rows = table.lines().skip(2).take_while(|line| line.starts_with('|'));
+        Ok(rows.filter_map(|row| row.split('`').nth(1)).map(str::to_owned).collect())
+    };
+    let known: BTreeSet<String> = &table("| Check |")? | &table("| Limit |")?;
+    let groups = groups();
+    let not_by_programs = [&NOT_PLANTED[..], &IN_CELLS_ALONE].concat();
+    for (way, exceptions) in [(Way::Cells, &NOT_PLANTED[..]), (Way::Programs, &not_by_programs)] {
+        let able = groups.iter().filter(|group| group.ways.contains(&way));
+        let planted: BTreeSet<String> =
+            able.flat_map(|group| &group.faults).map(|(_, name)| (*name).to_owned()).collect();
+        let excepted: BTreeSet<String> = exceptions.iter().map(|(name, _)| (*name).to_owned()).collect();
+        let unknown: Vec<&String> = planted.difference(&known).collect();
+        ensure!(unknown.is_empty(), "no check or limit of the page: {unknown:?}");
+        let missing: Vec<&String> = known.difference(&(&planted | &excepted)).collect();
+        ensure!(missing.is_empty(), "{way:?}: no fault is planted for {missing:?}");
+        let both: Vec<&String> = planted.intersection(&excepted).collect();
+        ensure!(both.is_empty(), "{way:?}: faults are planted for {both:?}, which are said to have none");
+        for (name, why) in exceptions {
+            let is_said = page.contains(&format!("- `{name}`: {why}"));
+            ensure!(is_said, "docs/doctor.md does not say of `{name}`: {why}");
+        }
     }
     Ok(())
 }

@@ -112,6 +112,8 @@ enum Need {
     DaemonAndTmux,
     DaemonAndBrowser,
     DaemonAndWeb,
+    Diagnosis,
+    DiagnosisByPrograms,
     WebAndPrometheus,
     WebAndSystemd,
     DaemonAndSetpriv,
@@ -272,6 +274,9 @@ fn missing(need: Need) -> Option<String> {
         Need::DaemonAndTmux => daemon().and_then(|()| tool(TMUX)).and_then(|()| tool(SETPRIV)),
         Need::DaemonAndBrowser => daemon().and_then(|()| page::require_browser(tool)),
         Need::DaemonAndWeb => daemon().and_then(|()| page::require_web()),
+        Need::Diagnosis => all(&[Need::DaemonAndNft, Need::DaemonAndEthtool, Need::DaemonAndPriority])
+            .and_then(|()| tool(STRACE)),
+        Need::DiagnosisByPrograms => all(&[Need::Diagnosis, Need::DaemonAndPrograms]),
         Need::WebAndPrometheus => page::require_web().and_then(|()| all(&[Need::DaemonAndPrometheus])),
         Need::WebAndSystemd => page::require_web().and_then(|()| all(&[Need::DaemonAndSystemd])),
         Need::DaemonAndSetpriv => daemon().and_then(|()| tool(SETPRIV)),

@@ -103,6 +103,11 @@ fn offloads_that_are_off_cost_processor_time() {
     assert_eq!(checks(State { merges: Some(false), ..state() }), ["nic-gro-off"]);
     assert_eq!(checks(State { segments: Some(false), ..state() }), ["nic-gso-off"]);
     assert_eq!(checks(State { checksums: Some(false), ..state() }), ["nic-checksum-off"]);
+    let bare = State { checksums: Some(false), segments: Some(false), ..state() };
+    let single = Nic { batches: Some((false, true)), ..nic("eth2", bare) };
+    let found = judge(&Facts { nics: vec![single] }).findings;
+    assert_eq!(found.len(), 1, "what follows from checksums that are off: {found:?}");
+    assert_eq!(found[0].check, "nic-checksum-off");
     let pair = State { merges: Some(false), kind: Some("veth".into()), ..state() };
     assert_eq!(checks(pair), [] as [&str; 0], "a pair of virtual NICs never merges");
     let stacked = State { merges: Some(false), stands_on: vec!["eth1".into()], ..state() };

@@ -1,10 +1,12 @@
 //! Faults around a running bundle, planted one after the other, each mended before the next.
 
 use std::fs;
+use std::net::{SocketAddrV6, UdpSocket};
 use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
+use nix::sys::signal::Signal;
 use rustix::process::{Pid, PidfdFlags, PidfdGetfdFlags, pidfd_getfd, pidfd_open};
 use socket2::Socket;
 use tabane_kit::bundle::{Bundle, DEVICE};
@@ -14,107 +16,248 @@ use tabane_kit::status::{Path, Status};
 use tabane_kit::tool;
 use tabane_kit::topology::{Topology, nic};
 
-use super::{doctor, named};
-use crate::stage::{FAST, options, options_with, plan, ready, with_bundles};
-use crate::{Case, Need};
+use super::{Group, Way, doctor, named};
+use crate::stage::{FAST, plan, with_links};
 
 const LINKS: usize = 2;
 /// The link that is broken.
-const BROKEN: usize = 1;
+pub(super) const BROKEN: usize = 1;
 const PORT: u16 = 7420;
+/// Longest wait for what the kernel does.
+const SOON: Duration = Duration::from_secs(10);
+
+/// A rule that the doctor does not understand: it judges no lengths.
+pub(super) const UNKNOWN: &str = "udp dport 7420 meta length > 0 drop";
 
 /// Changes something, and waits until the bundle has met it.
-type Deed = fn(&Topology, &mut [Bundle<'_>]) -> Result<()>;
+pub(super) type Deed = fn(&Topology, &mut [Bundle<'_>]) -> Result<()>;
 
-/// A fault as the page names it, how it is planted, and how it is mended.
-type Fault = (&'static str, Deed, Deed);
+/// A fault as the page calls it, what names it, how it is planted, and how it is mended.
+pub(super) type Fault = (&'static str, &'static str, Deed, Deed);
 
 /// Links that carry nothing.
-const SILENT: [Fault; 6] = [
+const SILENT: [Fault; 9] = [
     (
         "a NIC that is down",
+        "nic-down",
         |topology, _| topology.set_nic(0, BROKEN, false),
         |topology, _| topology.set_nic(0, BROKEN, true),
     ),
     (
         "a cable that is pulled",
+        "no-carrier",
         |topology, _| topology.pull_cable(0, BROKEN).map(drop),
         |topology, _| topology.plug_cable(0, BROKEN).map(drop),
     ),
-    ("a switch that swallows everything", kill, |topology, _| topology.revive_switch(BROKEN).map(drop)),
+    ("a cable that is pulled three times", "carrier-flaps", flap, restart),
+    ("a switch that swallows everything", "path-dead", kill, |topology, _| {
+        topology.revive_switch(BROKEN).map(drop)
+    }),
+    (
+        "a switch that carries one way",
+        "one-way-in",
+        |topology, bundles| {
+            hook(topology.switch(BROKEN), "netdev", "ingress device port2", "meta l4proto udp drop")?;
+            until(bundles, |path| path.rx == "down")
+        },
+        |topology, _| unhook(topology.switch(BROKEN), "netdev"),
+    ),
     (
         "UDP port closed by nftables here",
-        |topology, bundles| close(topology, bundles, 0, "drop"),
-        |topology, _| open(topology, 0),
+        "firewall",
+        |topology, bundles| close(topology, bundles, 0, "udp dport 7420 drop"),
+        |topology, _| unhook(topology.host(0), "inet"),
+    ),
+    (
+        "UDP port closed by nftables here, in words that the doctor does not know",
+        "port-closed-here",
+        |topology, bundles| close(topology, bundles, 0, UNKNOWN),
+        |topology, _| unhook(topology.host(0), "inet"),
     ),
     (
         "UDP port closed by nftables at the peer, which drops",
-        |topology, bundles| close(topology, bundles, 1, "drop"),
-        |topology, _| open(topology, 1),
+        "one-way-out",
+        |topology, bundles| close(topology, bundles, 1, "udp dport 7420 drop"),
+        |topology, _| unhook(topology.host(1), "inet"),
     ),
     (
         "UDP port closed by nftables at the peer, which rejects",
-        |topology, bundles| close(topology, bundles, 1, "reject"),
-        |topology, _| open(topology, 1),
+        "port-refused",
+        |topology, bundles| close(topology, bundles, 1, "udp dport 7420 reject"),
+        |topology, _| unhook(topology.host(1), "inet"),
     ),
 ];
 
-/// Sizes, buffers and wires that cost speed.
-const COSTLY: [Fault; 6] = [
+/// NICs without what a link needs.
+const BARE: [Fault; 6] = [
+    (
+        "a NIC that is taken out",
+        "nic-missing",
+        |topology, _| topology.delete_nic(0, BROKEN),
+        |topology, _| topology.make_nic(0, BROKEN),
+    ),
+    (
+        "a NIC with IPv6 switched off",
+        "ipv6-disabled",
+        |topology, _| setting(topology, "disable_ipv6", "1"),
+        |topology, _| setting(topology, "disable_ipv6", "0"),
+    ),
+    (
+        "a NIC without an IPv6 address",
+        "no-link-local",
+        |topology, _| topology.host(0).ip(&format!("-6 address flush dev {}", nic(BROKEN))).map(drop),
+        |topology, _| address_anew(topology),
+    ),
+    // The kernel asks so often, a second each, whether another machine has the address.
+    (
+        "a NIC whose address is still being checked (DAD)",
+        "dad-running",
+        |topology, _| check_addresses(topology, "10"),
+        trust_addresses,
+    ),
+    (
+        "a NIC whose address another machine has",
+        "dad-failed",
+        |topology, _| {
+            topology.host(1).ip(&format!("address add {ADDRESS}/64 dev {} nodad", nic(BROKEN)))?;
+            check_addresses(topology, "1")?;
+            wait_for("an address that is refused", SOON, || {
+                let shown = topology.host(0).ip(&format!("-6 address show dev {}", nic(BROKEN)))?;
+                Ok(shown.contains("dadfailed").then_some(()))
+            })
+        },
+        |topology, bundles| {
+            topology.host(1).ip(&format!("address delete {ADDRESS}/64 dev {}", nic(BROKEN)))?;
+            trust_addresses(topology, bundles)
+        },
+    ),
+    (
+        "a NIC that belongs to a bridge",
+        "nic-in-bridge",
+        |topology, _| {
+            topology.host(0).ip("link add br9 type bridge")?;
+            topology.host(0).ip(&format!("link set {} master br9", nic(BROKEN))).map(drop)
+        },
+        |topology, _| topology.host(0).ip("link delete br9").map(drop),
+    ),
+];
+
+/// The first host's address at the broken link, which follows from that of its NIC.
+const ADDRESS: &str = "fe80::ff:fe01:201";
+
+/// Sizes, buffers, wires and a device that cost speed, or everything.
+const COSTLY: [Fault; 11] = [
     (
         "unequal MTUs of the NICs",
+        "unequal-mtu",
         |topology, bundles| resize(topology, bundles, 0, 1_400),
         |topology, bundles| resize(topology, bundles, 0, 1_500),
     ),
     (
         "a small MTU of the peer's NIC",
+        "peer-mtu",
         |topology, bundles| resize(topology, bundles, 1, 1_400),
         |topology, bundles| resize(topology, bundles, 1, 1_500),
     ),
     (
         "a tiny receive buffer of a link",
+        "receive-buffer",
         |_, bundles| receive_buffer(&bundles[0], 4_096),
         |_, bundles| receive_buffer(&bundles[0], 7 << 20),
     ),
+    ("a daemon that does not read while datagrams come", "receive-drops", flood, restart),
     (
         "a tiny receive buffer of TCP",
+        "tcp-buffer",
         |topology, _| tcp_buffer(topology.host(0), 32 << 10),
         |topology, _| tcp_buffer(topology.host(0), 6 << 20),
     ),
     (
         "a queueing discipline on the device",
+        "device-qdisc",
         |topology, _| qdisc(topology, "pfifo limit 100"),
         |topology, _| qdisc(topology, "noqueue"),
     ),
     (
+        "a device that takes no superframes",
+        "device-tso-off",
+        |topology, _| ethtool(topology.host(0), &format!("-K {DEVICE} tso off")),
+        |topology, _| ethtool(topology.host(0), &format!("-K {DEVICE} tso on")),
+    ),
+    (
+        "a device that is down",
+        "device-down",
+        |topology, _| topology.host(0).ip(&format!("link set {DEVICE} down")).map(drop),
+        |topology, _| topology.host(0).ip(&format!("link set {DEVICE} up")).map(drop),
+    ),
+    (
+        "a device that was moved to another network namespace",
+        "device-gone",
+        |topology, _| {
+            let other = topology.switch(0).name();
+            topology.host(0).ip(&format!("link set {DEVICE} netns {other}")).map(drop)
+        },
+        |topology, _| {
+            let own = topology.host(0).name();
+            topology.switch(0).ip(&format!("link set {DEVICE} netns {own}"))?;
+            topology.host(0).ip(&format!("link set {DEVICE} up"))?;
+            qdisc(topology, "noqueue")
+        },
+    ),
+    (
+        "UDP port closed by nftables here, to what leaves",
+        "port-closed-here",
+        |topology, bundles| {
+            hook(
+                topology.host(0),
+                "inet",
+                "output",
+                &format!("oifname {} udp dport {PORT} drop", nic(BROKEN)),
+            )?;
+            until(bundles, |path| path.tx == "down")
+        },
+        |topology, _| unhook(topology.host(0), "inet"),
+    ),
+    (
         "both links on one switch",
+        "one-switch",
         |topology, _| join(topology),
         |topology, _| topology.switch(0).ip("link delete trunk").map(drop),
     ),
 ];
 
-pub(crate) fn cases() -> Vec<Case> {
+pub(super) fn groups() -> Vec<Group> {
+    let group = |trial, faults: &'static [Fault]| {
+        let nics = || (0..LINKS).map(nic).collect();
+        of_table(trial, faults, move |way| {
+            one_by_one(faults, way, &Topology::build(plan(&[FAST; LINKS]))?, nics())
+        })
+    };
     vec![
-        Case::new("doctor_names_links_that_carry_nothing", Need::DaemonAndNft, || one_by_one(&SILENT)),
-        Case::new("doctor_names_sizes_and_buffers", Need::Daemon, || one_by_one(&COSTLY)),
-        Case::new("doctor_names_a_bundle_without_gro", Need::Daemon, without_gro),
+        group("links_that_carry_nothing", &SILENT),
+        group("nics_without_what_a_link_needs", &BARE),
+        group("sizes_buffers_and_the_device", &COSTLY),
     ]
 }
 
-fn without_gro() -> Result<()> {
-    with_bundles(plan(&[FAST; LINKS]), &options_with(&["--no-gro"])?, |topology, _| {
-        named("a bundle without GRO", "doctor", &doctor(topology.host(0), &[DEVICE])?)
-    })
+/// The trials of a table of faults.
+pub(super) fn of_table(
+    trial: &str,
+    faults: &'static [Fault],
+    run: impl Fn(Way) -> Result<()> + Copy + Send + 'static,
+) -> Group {
+    Group::new("doctor", trial, faults.iter().map(|(fault, name, ..)| (*fault, *name)), Way::BOTH, run)
 }
 
 /// For each fault: plants it, asks the doctor of the first host, mends it, and waits until all links carry again.
-fn one_by_one(faults: &[Fault]) -> Result<()> {
-    with_bundles(plan(&[FAST; LINKS]), &options()?, |topology, bundles| {
-        for (name, plant, mend) in faults {
-            plant(topology, bundles).with_context(|| format!("planting {name}"))?;
-            named(name, "doctor", &doctor(topology.host(0), &[DEVICE])?)?;
-            mend(topology, bundles).with_context(|| format!("mending {name}"))?;
-            ready(bundles, LINKS)?;
+pub(super) fn one_by_one(faults: &[Fault], way: Way, topology: &Topology, links: Vec<String>) -> Result<()> {
+    with_links(topology, &links, &way.options(&[])?, |topology, bundles| {
+        way.ready(bundles, links.len())?;
+        for (fault, _, plant, mend) in faults {
+            plant(topology, bundles).with_context(|| format!("planting {fault}"))?;
+            named(fault, "doctor", &doctor(topology.host(0), &[DEVICE])?)?;
+            mend(topology, bundles).with_context(|| format!("mending {fault}"))?;
+            way.ready(bundles, links.len()).with_context(|| format!("after {fault}"))?;
         }
         let said = doctor(topology.host(0), &[DEVICE])?;
         ensure!(said.names.is_empty(), "all is mended: {:#}", said.answer);
@@ -135,21 +278,68 @@ fn kill(topology: &Topology, bundles: &mut [Bundle<'_>]) -> Result<()> {
     until(bundles, |path| path.tx == "down" && path.rx == "down")
 }
 
+fn flap(topology: &Topology, bundles: &mut [Bundle<'_>]) -> Result<()> {
+    for _ in 0..3 {
+        topology.pull_cable(0, BROKEN)?;
+        until(bundles, |path| path.tx == "down")?;
+        topology.plug_cable(0, BROKEN)?;
+        until(bundles, |path| path.tx == "up" && path.rx == "up")?;
+    }
+    Ok(())
+}
+
+/// Ends the first bundle and starts it again: what it, its sockets and its events have counted is gone.
+fn restart(_: &Topology, bundles: &mut [Bundle<'_>]) -> Result<()> {
+    bundles[0].stop_for_now()?.success("a daemon told to stop")?;
+    bundles[0].start_again()
+}
+
 fn nft(host: &Namespace, arguments: &str) -> Result<()> {
     let mut command = host.command("nft");
     tool::run(command.args(arguments.split(' '))).map(drop)
 }
 
-fn close(topology: &Topology, bundles: &mut [Bundle<'_>], host: usize, verdict: &str) -> Result<()> {
-    let at = topology.host(host);
-    nft(at, "add table inet filter")?;
-    nft(at, "add chain inet filter input { type filter hook input priority 0 ; }")?;
-    nft(at, &format!("add rule inet filter input iifname {} udp dport {PORT} {verdict}", nic(BROKEN)))?;
+/// Puts a rule at a place where packets pass.
+pub(super) fn hook(host: &Namespace, family: &str, place: &str, rule: &str) -> Result<()> {
+    nft(host, &format!("add table {family} filter"))?;
+    nft(host, &format!("add chain {family} filter rules {{ type filter hook {place} priority 0 ; }}"))?;
+    nft(host, &format!("add rule {family} filter rules {rule}"))
+}
+
+fn unhook(host: &Namespace, family: &str) -> Result<()> {
+    nft(host, &format!("delete table {family} filter"))
+}
+
+fn close(topology: &Topology, bundles: &mut [Bundle<'_>], host: usize, rule: &str) -> Result<()> {
+    hook(topology.host(host), "inet", "input", &format!("iifname {} {rule}", nic(BROKEN)))?;
     until(bundles, if host == 0 { |path| path.rx == "down" } else { |path| path.tx == "down" })
 }
 
-fn open(topology: &Topology, host: usize) -> Result<()> {
-    nft(topology.host(host), "delete table inet filter")
+pub(super) fn ethtool(host: &Namespace, arguments: &str) -> Result<()> {
+    let mut command = host.command("ethtool");
+    tool::run(command.args(arguments.split(' '))).map(drop)
+}
+
+/// Sets one thing of IPv6 at the broken link's NIC.
+fn setting(topology: &Topology, key: &str, value: &str) -> Result<()> {
+    topology.host(0).set(&format!("net/ipv6/conf/{}/{key}", nic(BROKEN)), value)
+}
+
+/// The kernel gives the NIC an address anew.
+fn address_anew(topology: &Topology) -> Result<()> {
+    ["1", "0"].iter().try_for_each(|value| setting(topology, "disable_ipv6", value))
+}
+
+/// Has the kernel ask so often whether another machine has the NIC's address.
+fn check_addresses(topology: &Topology, times: &str) -> Result<()> {
+    setting(topology, "accept_dad", "1")?;
+    setting(topology, "dad_transmits", times)?;
+    address_anew(topology)
+}
+
+fn trust_addresses(topology: &Topology, _: &mut [Bundle<'_>]) -> Result<()> {
+    setting(topology, "accept_dad", "0")?;
+    address_anew(topology)
 }
 
 /// Sets the MTU of a NIC, and waits until both ends know it.
@@ -171,11 +361,27 @@ fn join(topology: &Topology) -> Result<()> {
     let (one, other) = (topology.switch(0), topology.switch(1));
     one.ip(&format!("link add trunk type veth peer name trunk netns {}", other.name()))?;
     [one, other].iter().try_for_each(|switch| switch.ip("link set trunk master br0 up").map(drop))?;
-    wait_for("a trunk that forwards", Duration::from_secs(5), || {
+    wait_for("a trunk that forwards", SOON, || {
         let ends = [one, other].map(|switch| switch.ip("-details link show trunk"));
         let forwarding = ends.into_iter().collect::<Result<Vec<_>>>()?;
         Ok(forwarding.iter().all(|end| end.contains("state forwarding")).then_some(()))
     })
+}
+
+/// More datagrams than a link's receive buffer takes, while nobody reads it.
+fn flood(topology: &Topology, bundles: &mut [Bundle<'_>]) -> Result<()> {
+    /// The kernel counts 768 bytes or more for each.
+    const DATAGRAMS: usize = 16_000;
+    bundles[0].signal(Signal::SIGSTOP)?;
+    let sent = topology.host(1).enter(|| -> Result<()> {
+        let index = tabane_io::netlink::nic(&nic(BROKEN))?.index;
+        let to = SocketAddrV6::new(ADDRESS.parse()?, PORT, 0, index);
+        let socket = UdpSocket::bind("[::]:0")?;
+        (0..DATAGRAMS).try_for_each(|_| socket.send_to(&[0], to).map(drop)).context("datagrams")
+    })?;
+    bundles[0].signal(Signal::SIGCONT)?;
+    sent?;
+    until(bundles, |path| path.tx == "up" && path.rx == "up")
 }
 
 /// Sets the receive buffer of the daemon's socket on the broken link.

@@ -1,7 +1,7 @@
 //! What limits one connection, and whether `tabane why` names it.
 
 use std::io::Write;
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
@@ -18,32 +18,53 @@ use tabane_kit::tool;
 use tabane_kit::topology::{LinkPlan, Plan, Topology, Wiring};
 use tabane_kit::workload::transfer::{Source, Transfer};
 
-use super::{Said, named, why};
-use crate::stage::{FAST, options, options_with, plan, whole, with_bundles};
-use crate::{Case, Need};
+use super::wires::{BROKEN, Staged, over, staged};
+use super::{Group, Said, Way, why};
+use crate::data_path::wrapped;
+use crate::stage::{FAST, options, plan, whole, with_bundles};
 
-/// The link that is broken.
-const BROKEN: usize = 1;
 /// What a link carries: so little that a busy machine fills it.
 const RATE: Bitrate = Bitrate::mbit(20);
-/// A tenth of it.
-const TENTH: Bitrate = Bitrate::mbit(2);
+/// More than twice of it.
+const FASTER: Bitrate = Bitrate::mbit(50);
 /// Percent of the looks at which bytes wait for a link that has an eighth of its rate to carry, at most.
 const BUSY_MAX: u64 = 60;
 /// The niceness of the trial's own ends of a connection, ahead of everyone who has an ordinary one.
 const AHEAD: i32 = -15;
+/// Connections that are spread over both links, whatever their ports are.
+const CONNECTIONS: u64 = 12;
 /// What has arrived before anyone asks: the connection has begun by then.
 const BEGUN: u64 = 4 << 20;
 
-pub(crate) fn cases() -> Vec<Case> {
-    vec![
-        Case::alone("why_names_links_that_limit", Need::DaemonAndPriority, links),
-        Case::alone("why_names_a_slow_link", Need::DaemonAndPriority, slow),
-        Case::alone("why_names_a_policy_that_binds_flows", Need::DaemonAndPriority, bound),
-        Case::alone("why_names_a_lossy_link", Need::DaemonAndPriority, lossy),
-        Case::alone("why_names_the_window_and_the_buffer_of_a_connection", Need::DaemonAndPriority, window),
-        Case::alone("why_names_the_processor_of_either_end", Need::DaemonAndPriority, processors),
-    ]
+/// Faults that each bundle can have.
+const FAULTS: [Staged; 10] = [
+    ("nothing, under load", "links-full", |way| sound(way, |topology| under_load(topology, way, BEGUN))),
+    ("nothing, at rest", "nothing-to-send", |way| sound(way, |topology| why(topology.host(0)))),
+    ("nothing that shows, where a program receives 5 Mbit/s and no more", "unknown", |way| {
+        sound(way, |topology| paced(topology, Bitrate::mbit(5), 1))
+    }),
+    ("a program that sends 5 Mbit/s and no more", "application", application),
+    ("no other node", "no-peer", alone),
+    ("a switch that swallows everything", "dead-link", dead),
+    ("a cable that loses a tenth of the frames", "link-loss", lossy),
+    ("a link of less than half of the other's rate", "link-rate", slow),
+    ("a policy that gives one flow one link", "bound-flow", bound),
+    ("a tiny receive buffer of TCP at the peer", "receive-window", window),
+];
+const MORE_FAULTS: [Staged; 1] = [("a tiny send buffer of TCP here", "send-buffer", buffer)];
+/// Faults of what carries cells.
+const OF_CELLS: [Staged; 4] = [
+    ("other programs on the processor of this node's daemon", "sender-processor", |_| processor(0)),
+    ("other programs on the processor of the peer's daemon", "receiver-processor", |_| processor(1)),
+    ("bursts of datagrams that are longer than the queue, and no gates", "device-queue", |_| bursts()),
+    ("cells that are lost and not sent again", "reordering", |_| unrepaired()),
+];
+
+pub(super) fn groups() -> Vec<Group> {
+    let mut groups = staged("why", Way::BOTH, &FAULTS);
+    groups.extend(staged("why", Way::BOTH, &MORE_FAULTS));
+    groups.extend(staged("why", &[Way::Cells], &OF_CELLS));
+    groups
 }
 
 /// One connection that sends as much as it can, of which so much has arrived.
@@ -55,50 +76,46 @@ fn begin(topology: &Topology, begun: u64) -> Result<Transfer> {
     Ok(transfer)
 }
 
-/// Asks the first host under such a connection.
-fn under_load(topology: &Topology, begun: u64) -> Result<Said> {
-    let transfer = begin(topology, begun)?;
+/// Asks the first host under as many connections as take all links.
+fn under_load(topology: &Topology, way: Way, begun: u64) -> Result<Said> {
+    let connections = if way == Way::Cells { 1 } else { CONNECTIONS };
+    let transfers = (0..connections).map(|_| begin(topology, begun / connections));
+    let transfers = transfers.collect::<Result<Vec<_>>>()?;
     let said = why(topology.host(0))?;
-    whole(transfer)?;
+    transfers.into_iter().try_for_each(|transfer| whole(transfer).map(drop))?;
     Ok(said)
 }
 
-/// Sound links, a program that sends little, and a link that dies.
-fn links() -> Result<()> {
-    undisturbed(plan(&[RATE; 2]), &options()?, |topology, bundles| {
-        let said = under_load(topology, BEGUN)?;
-        ensure!(said.names.contains("links-full"), "sound links: {:#}", said.answer);
-        let said = paced(topology, Bitrate::mbit(5))?;
-        for path in said.answer["facts"]["paths"].as_array().context("no paths")? {
-            let is_idle = path["waiting"].as_u64().is_some_and(|percent| percent <= BUSY_MAX);
-            ensure!(is_idle, "a link of 20 Mbit/s is busy: {path}");
-        }
-        named("a program that sends 5 Mbit/s and no more", "why", &said)?;
-        topology.kill_switch(BROKEN)?;
-        let dead = |status: &Status| status.peers.iter().all(|peer| peer.paths[BROKEN].tx == "down");
-        bundles[0].wait_until("a dead link", dead)?;
-        named("a switch that swallows everything", "why", &under_load(topology, BEGUN)?)
-    })
-}
-
-/// Runs `test` over bundles that get a processor before all other programs, as do its own ends of connections: what limits them is
-/// what it plants, also on a busy machine.
+/// Runs `test` over bundles on these links that get a processor before all other programs, as do its own ends of connections: what limits
+/// them is what it plants, also on a busy machine.
 fn undisturbed(
-    plan: Plan,
+    way: Way,
+    wiring: Wiring,
+    links: Vec<LinkPlan>,
     options: &Options,
-    test: impl FnOnce(&Topology, &mut [Bundle<'_>]) -> Result<()>,
-) -> Result<()> {
+    test: impl FnOnce(&Topology, &mut [Bundle<'_>]) -> Result<Said>,
+) -> Result<Said> {
     setpriority_process(None, AHEAD)?;
-    let done = with_bundles(plan, options, |topology, bundles| {
+    let done = over(wiring, links, options, |topology, bundles| {
         bundles.iter().try_for_each(|bundle| schedule(bundle, "--rr", 1))?;
+        way.ready(bundles, topology.plan().links.len())?;
         test(topology, bundles)
     });
     setpriority_process(None, 0)?;
     done
 }
 
-/// Asks while a program sends at this rate, a piece each ten milliseconds.
-fn paced(topology: &Topology, rate: Bitrate) -> Result<Said> {
+fn links(rates: [Bitrate; 2]) -> Vec<LinkPlan> {
+    rates.map(LinkPlan::shaped).to_vec()
+}
+
+/// Asks over sound links.
+fn sound(way: Way, ask: impl FnOnce(&Topology) -> Result<Said>) -> Result<Said> {
+    undisturbed(way, Wiring::Switch, links([RATE; 2]), &way.options(&[])?, |topology, _| ask(topology))
+}
+
+/// Asks a host while a program sends at this rate from the first one, a piece each ten milliseconds.
+fn paced(topology: &Topology, rate: Bitrate, asked: usize) -> Result<Said> {
     const EACH: Duration = Duration::from_millis(10);
     const FOR: Duration = Duration::from_secs(4);
     let (sender, receiver) = (topology.host(0), topology.host(1));
@@ -120,32 +137,57 @@ fn paced(topology: &Topology, rate: Bitrate) -> Result<Said> {
         }
         Ok(())
     })?;
-    let said = why(sender)?;
+    let said = why(topology.host(asked))?;
     joined(source)?;
     ensure!(joined(sink)? > 0, "nothing arrived");
     Ok(said)
 }
 
-fn slow() -> Result<()> {
-    undisturbed(plan(&[RATE, TENTH]), &options()?, |topology, _| {
-        named("a link of a tenth of the other's rate", "why", &under_load(topology, BEGUN)?)
+fn application(way: Way) -> Result<Said> {
+    sound(way, |topology| {
+        let said = paced(topology, Bitrate::mbit(5), 0)?;
+        for path in said.answer["facts"]["paths"].as_array().context("no paths")? {
+            let is_idle = path["waiting"].as_u64().is_some_and(|percent| percent <= BUSY_MAX);
+            ensure!(is_idle, "a link of 20 Mbit/s is busy: {path}");
+        }
+        Ok(said)
     })
 }
 
-fn bound() -> Result<()> {
-    undisturbed(plan(&[RATE; 2]), &options_with(&["--policy", "hash"])?, |topology, _| {
-        named("a policy that gives one flow one link", "why", &under_load(topology, BEGUN)?)
+fn alone(way: Way) -> Result<Said> {
+    let topology = Topology::build(plan(&[RATE; 2]))?;
+    let mut bundle = Bundle::start(topology.host(0), 0, &topology.nics(), &way.options(&[])?)?;
+    bundle.wait_until("a bundle that answers", |_| true)?;
+    let said = why(topology.host(0))?;
+    Bundle::stop_all([bundle])?;
+    Ok(said)
+}
+
+fn dead(way: Way) -> Result<Said> {
+    undisturbed(way, Wiring::Switch, links([RATE; 2]), &way.options(&[])?, |topology, bundles| {
+        topology.kill_switch(BROKEN)?;
+        let dead = |status: &Status| status.peers.iter().all(|peer| peer.paths[BROKEN].tx == "down");
+        bundles[0].wait_until("a dead link", dead)?;
+        under_load(topology, way, BEGUN)
     })
 }
 
-fn emulated(rate: Bitrate) -> Plan {
-    let links = vec![LinkPlan::shaped(rate); 2];
-    Plan { wiring: Wiring::Emulator, addressed: false, ..Plan::two_hosts(links) }
+fn slow(way: Way) -> Result<Said> {
+    undisturbed(way, Wiring::Switch, links([FASTER, RATE]), &way.options(&[])?, |topology, _| {
+        under_load(topology, way, BEGUN)
+    })
+}
+
+fn bound(way: Way) -> Result<Said> {
+    let options = if way == Way::Cells { way.options(&["--policy", "hash"])? } else { way.options(&[])? };
+    undisturbed(way, Wiring::Switch, links([RATE; 2]), &options, |topology, _| {
+        under_load(topology, Way::Cells, BEGUN)
+    })
 }
 
 /// Losses are measured by what is sent.
-fn lossy() -> Result<()> {
-    undisturbed(emulated(RATE), &options()?, |topology, bundles| {
+fn lossy(way: Way) -> Result<Said> {
+    undisturbed(way, Wiring::Emulator, links([RATE; 2]), &way.options(&[])?, |topology, bundles| {
         let transfer = begin(topology, BEGUN)?;
         topology.impair_both(BROKEN, Impairment::loss(0.1))?;
         let measured =
@@ -153,49 +195,95 @@ fn lossy() -> Result<()> {
         bundles[0].wait_until("losses", measured)?;
         let said = why(topology.host(0))?;
         whole(transfer)?;
-        named("a cable that loses a tenth of the frames", "why", &said)
+        Ok(said)
+    })
+}
+
+fn buffer(way: Way) -> Result<Said> {
+    undisturbed(way, Wiring::Switch, links([FAST; 2]), &way.options(&[])?, |topology, _| {
+        topology.host(0).set("net/ipv4/tcp_wmem", "4096 4096 4096")?;
+        under_load(topology, Way::Cells, 1 << 20)
     })
 }
 
 /// On a path of some milliseconds, buffers of 64 kB are far less than what the links carry in a round trip.
-fn window() -> Result<()> {
-    undisturbed(emulated(FAST), &options()?, |topology, _| {
-        topology.host(0).set("net/ipv4/tcp_wmem", "4096 4096 4096")?;
-        named("a tiny send buffer of TCP here", "why", &under_load(topology, 1 << 20)?)?;
-        topology.host(0).set("net/ipv4/tcp_wmem", "4096 16384 4194304")?;
+fn window(way: Way) -> Result<Said> {
+    undisturbed(way, Wiring::Emulator, links([FAST; 2]), &way.options(&[])?, |topology, _| {
         for link in 0..2 {
             topology.impair_both(link, Impairment::delay(Duration::from_millis(5)))?;
         }
         topology.host(1).set("net/ipv4/tcp_rmem", "4096 16384 65536")?;
-        named("a tiny receive buffer of TCP at the peer", "why", &under_load(topology, 1 << 20)?)
+        under_load(topology, Way::Cells, 1 << 20)
     })
 }
 
-/// Links as fast as the machine, and programs that take the one processor that a daemon may use.
-fn processors() -> Result<()> {
+/// Asks the receiver, over links that lose one of a hundred frames.
+fn unrepaired() -> Result<Said> {
+    let options = Way::Cells.options(&["--no-repair"])?;
+    undisturbed(Way::Cells, Wiring::Emulator, links([RATE; 2]), &options, |topology, _| {
+        for link in 0..2 {
+            topology.impair_both(link, Impairment::loss(0.01))?;
+        }
+        let transfer = begin(topology, 1 << 20)?;
+        let said = why(topology.host(1))?;
+        whole(transfer)?;
+        Ok(said)
+    })
+}
+
+/// Datagrams faster than the links, and then none, of flows that nothing holds back at the device: the bundle has no right to load gates.
+fn bursts() -> Result<Said> {
+    const BURST: usize = 8_000;
+    const FLOWS: usize = 40;
+    const EACH: Duration = Duration::from_millis(1_500);
+    const TIMES: usize = 4;
+    let directory = tempfile::tempdir()?;
+    let program = wrapped(directory.path(), "setpriv --bounding-set=-bpf,-sys_admin --")?;
+    let options = Options { program, ..Way::Cells.options(&[])? };
+    undisturbed(Way::Cells, Wiring::Switch, links([FASTER; 2]), &options, |topology, _| {
+        topology.host(0).ip(&format!("link set {DEVICE} txqueuelen 10000"))?;
+        let receiver = topology.host(1).enter(|| UdpSocket::bind(SocketAddr::new(address(1), 0)))??;
+        let to = receiver.local_addr()?;
+        let source = topology.host(0).spawn("bursts", move || {
+            let socket = || UdpSocket::bind("0.0.0.0:0");
+            let sockets = (0..FLOWS).map(|_| socket()).collect::<std::io::Result<Vec<_>>>()?;
+            for _ in 0..TIMES {
+                let next = Instant::now() + EACH;
+                for socket in sockets.iter().cycle().take(BURST) {
+                    // What finds no room in the device's own queue is none of this trial's business.
+                    let _ = socket.send_to(&[7; 1_400], to);
+                }
+                std::thread::sleep(next.saturating_duration_since(Instant::now()));
+            }
+            Ok(())
+        })?;
+        let said = why(topology.host(0))?;
+        joined(source)?;
+        Ok(said)
+    })
+}
+
+/// Links as fast as the machine, and programs that take the one processor that the daemon of `host` may use.
+fn processor(host: usize) -> Result<Said> {
     let links = vec![LinkPlan::unshaped(); 2];
     let plan = Plan { addressed: false, ..Plan::two_hosts(links) };
+    let mut said = None;
     with_bundles(plan, &options()?, |topology, bundles| {
-        for (host, fault) in [
-            (0, "other programs on the processor of this node's daemon"),
-            (1, "other programs on the processor of the peer's daemon"),
-        ] {
-            let all = processors_of_the_machine()?;
-            let only = *all.get(host).or(all.first()).context("a processor")?;
-            let hogs = hog(topology.host(host), only)?;
-            allow(&bundles[host], &[only])?;
-            schedule(&bundles[1 - host], "--rr", 1)?;
-            // Who sends and who receives take their share before all of them.
-            setpriority_process(None, AHEAD)?;
-            let said = under_load(topology, 1 << 20);
-            setpriority_process(None, 0)?;
-            hogs.into_iter().try_for_each(|hog| hog.kill().map(drop))?;
-            allow(&bundles[host], &all)?;
-            schedule(&bundles[1 - host], "--other", 0)?;
-            named(fault, "why", &said?)?;
-        }
+        let all = processors_of_the_machine()?;
+        let only = *all.get(host).or(all.first()).context("a processor")?;
+        let hogs = hog(topology.host(host), only)?;
+        allow(&bundles[host], &[only])?;
+        schedule(&bundles[1 - host], "--rr", 1)?;
+        // Who sends and who receives take their share before all of them.
+        setpriority_process(None, AHEAD)?;
+        let asked = under_load(topology, Way::Cells, 1 << 20);
+        setpriority_process(None, 0)?;
+        hogs.into_iter().try_for_each(|hog| hog.kill().map(drop))?;
+        allow(&bundles[host], &all)?;
+        said = Some(asked?);
         Ok(())
-    })
+    })?;
+    said.context("what was said")
 }
 
 /// Lets the daemon run on these processors alone.

@@ -1,23 +1,37 @@
-//! Faults of NICs, looked at before there is a bundle: `tabane doctor --nic eth1 --nic eth2`.
+//! Faults of NICs, looked at before there is a bundle, `tabane doctor --nic eth1 --nic eth2`, and of NICs that are not veth.
 
-use std::io::Write;
+use std::io::{IoSlice, IoSliceMut, Write};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use anyhow::{Context, Result, ensure};
-use tabane_io::{Offload, Tap, TapSpec};
-use tabane_kit::bundle::program;
-use tabane_kit::netns::Namespace;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use tabane_io::packet::FRAME_MAX;
+use tabane_io::{Offload, Tap, TapQueue, TapSpec};
+use tabane_kit::bundle::{DEVICE, program};
+use tabane_kit::netns::{Namespace, joined};
 use tabane_kit::tool;
 use tabane_kit::topology::{Topology, nic};
 use tempfile::NamedTempFile;
 
-use super::{Said, doctor, named};
-use crate::stage::{FAST, plan};
+use super::bundle::ethtool;
+use super::{Group, Said, Way, doctor, named};
+use crate::stage::{FAST, plan, with_links};
 use crate::{Case, Need};
 
 /// A NIC of which any speed can be said.
 const ADJUSTABLE: &str = "eth9";
+const ONE_NIC: (&str, &str) = ("two MACVLANs over one NIC", "same-nic");
+const HALF: (&str, &str) = ("a NIC at 100 Mbit/s, half duplex", "half-duplex");
 
-pub(crate) fn cases() -> Vec<Case> {
+pub(super) fn groups() -> Vec<Group> {
+    vec![
+        Group::new("doctor", "links_that_share_a_nic", [ONE_NIC].into_iter(), Way::BOTH, shared),
+        Group::new("doctor", "half_duplex", [HALF].into_iter(), Way::BOTH, half_duplex),
+    ]
+}
+
+pub(super) fn cases() -> Vec<Case> {
     vec![
         Case::new("doctor_names_faults_of_nics_before_a_bundle", Need::Daemon, before_a_bundle),
         Case::new(
@@ -25,7 +39,6 @@ pub(crate) fn cases() -> Vec<Case> {
             Need::DaemonAndPriority,
             without_rights,
         ),
-        Case::new("doctor_names_half_duplex_and_gro_that_is_off", Need::DaemonAndEthtool, adjustable),
     ]
 }
 
@@ -38,34 +51,30 @@ fn before_a_bundle() -> Result<()> {
     let (host, nics) = (topology.host(0), [&*nic(0), &*nic(1)]);
     let said = look(host, nics)?;
     ensure!(said.names.is_empty(), "two sound NICs: {:#}", said.answer);
-
-    let ipv6 = |value| host.set(&format!("net/ipv6/conf/{}/disable_ipv6", nics[1]), value);
-    ipv6("1")?;
+    host.set(&format!("net/ipv6/conf/{}/disable_ipv6", nics[1]), "1")?;
     named("a NIC with IPv6 switched off", "doctor", &look(host, nics)?)?;
     let file = configuration(&nics)?;
     let path = file.path().display().to_string();
     named("a NIC with IPv6 switched off", "doctor", &doctor(host, &[&path])?)?;
-    ipv6("0")?;
+    let missing = look(host, [nics[0], "eth7"])?;
+    ensure!(missing.names.contains("nic-missing") && missing.names.len() == 1, "{:#}", missing.answer);
+    Ok(())
+}
 
-    host.ip("link add br9 type bridge")?;
-    host.ip(&format!("link set {} master br9", nics[1]))?;
-    named("a NIC that belongs to a bridge", "doctor", &look(host, nics)?)?;
-    host.ip(&format!("link set {} nomaster", nics[1]))?;
-
-    for name in ["mac1", "mac2"] {
-        host.ip(&format!("link add {name} link {} type macvlan mode bridge", nics[0]))?;
-        host.ip(&format!("link set {name} up"))?;
+/// Both links of both hosts stand on the first NIC.
+fn shared(way: Way) -> Result<()> {
+    let topology = Topology::build(plan(&[FAST]))?;
+    let nics = ["mac1", "mac2"];
+    for host in topology.hosts() {
+        for name in nics {
+            host.ip(&format!("link add {name} link {} type macvlan mode bridge", nic(0)))?;
+            host.ip(&format!("link set {name} up"))?;
+        }
     }
-    named("two MACVLANs over one NIC", "doctor", &look(host, ["mac1", "mac2"])?)?;
-
-    // The kernel asks so often, a second each, whether another machine has the address.
-    for (key, value) in [("accept_dad", "1"), ("dad_transmits", "10")] {
-        host.set(&format!("net/ipv6/conf/{}/{key}", nics[1]), value)?;
-    }
-    ["down", "up"]
-        .iter()
-        .try_for_each(|state| host.ip(&format!("link set {} {state}", nics[1])).map(drop))?;
-    named("a NIC whose address is still being checked (DAD)", "doctor", &look(host, nics)?)
+    with_links(&topology, &nics.map(str::to_owned), &way.options(&[])?, |topology, bundles| {
+        way.ready(bundles, nics.len())?;
+        named(ONE_NIC.0, "doctor", &doctor(topology.host(0), &[DEVICE])?)
+    })
 }
 
 /// What a user without rights may not see is said, and is no finding.
@@ -94,22 +103,45 @@ fn configuration(nics: &[&str]) -> Result<NamedTempFile> {
     Ok(file)
 }
 
-/// A TAP device shows the speed that it was told.
-fn adjustable() -> Result<()> {
-    let topology = Topology::build(plan(&[FAST; 2]))?;
-    let host = topology.host(0);
-    let spec = TapSpec { name: ADJUSTABLE.to_owned(), queues: 1, offload: Offload::ALL };
-    let (_device, _queues) = host.enter(|| Tap::open(&spec))?.context("a TAP device")?;
-    host.ip(&format!("link set {ADJUSTABLE} mtu 1500 up"))?;
-    let ethtool = |arguments: &str| {
-        let mut command = host.command("ethtool");
-        command.args(arguments.split_whitespace());
-        tool::run(&mut command).map(drop)
-    };
-    let nics = [&*nic(0), ADJUSTABLE];
-    ethtool(&format!("-s {ADJUSTABLE} speed 100 duplex half autoneg off"))?;
-    named("a NIC at 100 Mbit/s, half duplex", "doctor", &look(host, nics)?)?;
-    ethtool(&format!("-s {ADJUSTABLE} speed 1000 duplex full autoneg off"))?;
-    ethtool(&format!("-K {ADJUSTABLE} gro off"))?;
-    named("GRO off at a NIC", "doctor", &look(host, nics)?)
+/// One link between TAP devices, which show the speed that they were told.
+fn half_duplex(way: Way) -> Result<()> {
+    let topology = Topology::build(plan(&[FAST]))?;
+    let mut queues = Vec::new();
+    let mut devices = Vec::new();
+    for host in topology.hosts() {
+        let spec = TapSpec { name: ADJUSTABLE.to_owned(), queues: 1, offload: Offload::ALL };
+        let (device, queue) = host.enter(|| Tap::open(&spec))?.context("a TAP device")?;
+        host.ip(&format!("link set {ADJUSTABLE} mtu 1500 up"))?;
+        devices.push(device);
+        queues.extend(queue);
+    }
+    let end = Arc::new(AtomicBool::new(false));
+    let ended = Arc::clone(&end);
+    let wire = topology.host(0).spawn("wire", move || carry(&queues, &ended))?;
+    let links = [nic(0), ADJUSTABLE.to_owned()];
+    let done = with_links(&topology, &links, &way.options(&[])?, |topology, bundles| {
+        way.ready(bundles, links.len())?;
+        ethtool(topology.host(0), &format!("-s {ADJUSTABLE} speed 100 duplex half autoneg off"))?;
+        named(HALF.0, "doctor", &doctor(topology.host(0), &[DEVICE])?)
+    });
+    end.store(true, Ordering::Relaxed);
+    done.and(joined(wire))
+}
+
+/// Carries frames between two devices, with what virtio says of them, until it is told to end.
+fn carry(queues: &[TapQueue], end: &AtomicBool) -> Result<()> {
+    let wait = Timespec { tv_sec: 0, tv_nsec: 10_000_000 };
+    let mut frame = vec![0; FRAME_MAX];
+    while !end.load(Ordering::Relaxed) {
+        let mut ready: Vec<PollFd<'_>> =
+            queues.iter().map(|queue| PollFd::new(queue, PollFlags::IN)).collect();
+        poll(&mut ready, Some(&wait))?;
+        for (from, to) in [(0, 1), (1, 0)] {
+            while let Some(length) = queues[from].read(&mut [IoSliceMut::new(&mut frame)])? {
+                // What a device does not take is lost, as on a wire.
+                let _ = queues[to].write(&[IoSlice::new(&frame[..length])]);
+            }
+        }
+    }
+    Ok(())
 }

@@ -1,64 +1,105 @@
 //! Wires with flaws that no NIC shows: a router that carries less, a cable that loses frames.
 
-use anyhow::Result;
-use tabane_kit::bundle::{Bundle, DEVICE};
+use anyhow::{Context, Result};
+use tabane_kit::bundle::{Bundle, DEVICE, Options};
 use tabane_kit::emulator::Impairment;
 use tabane_kit::status::Status;
-use tabane_kit::topology::{LinkPlan, Plan, Wiring, nic};
+use tabane_kit::topology::{LinkPlan, Plan, Topology, Wiring, nic};
 
-use super::{doctor, named};
-use crate::routed::{Ip, end, lay, start};
-use crate::stage::{options, with_bundles};
-use crate::{Case, Need};
+use super::bundle::ethtool;
+use super::{Group, Said, Way, doctor, named};
+use crate::routed::{Ip, end, lay, start_with};
+use crate::stage::with_links;
 
 /// The link that is broken.
-const BROKEN: usize = 1;
+pub(super) const BROKEN: usize = 1;
 /// Share of the frames that the cable loses.
 const LOSS: f64 = 0.06;
 
-pub(crate) fn cases() -> Vec<Case> {
-    vec![
-        Case::new("doctor_names_a_router_that_carries_less", Need::Daemon, narrow),
-        Case::new("doctor_names_a_reverse_path_filter", Need::Daemon, filtered),
-        Case::new("doctor_names_a_cable_that_loses_frames", Need::Daemon, lossy),
-    ]
+/// A fault as the page calls it, what names it, and a stage on which it is planted, with what is said there.
+pub(super) type Staged = (&'static str, &'static str, fn(Way) -> Result<Said>);
+
+const FAULTS: [Staged; 3] = [
+    ("a router between that carries 1400 bytes", "path-mtu", narrow),
+    ("a strict reverse path filter, and the route over the other NIC", "rp-filter", filtered),
+    ("a cable that loses a part of the frames", "loss", lossy),
+];
+
+pub(super) fn groups() -> Vec<Group> {
+    staged("doctor", Way::BOTH, &FAULTS)
 }
 
-fn narrow() -> Result<()> {
+/// Trials of faults that have a stage each; they are called as what names the faults.
+pub(super) fn staged(command: &'static str, ways: &'static [Way], faults: &'static [Staged]) -> Vec<Group> {
+    let group = |(fault, name, stage): &'static Staged| {
+        let trial = name.replace('-', "_");
+        Group::new(command, &trial, [(*fault, *name)].into_iter(), ways, move |way| {
+            named(fault, command, &stage(way)?)
+        })
+    };
+    faults.iter().map(group).collect()
+}
+
+fn narrow(way: Way) -> Result<Said> {
     const PACKET: u16 = 1_400;
     let (hosts, router) = lay(Ip::V4)?;
     for host in 0..2 {
         router.ip(&format!("link set port{host}{BROKEN} mtu {PACKET}"))?;
     }
-    let mut bundles = start(&hosts, |host, link| end(Ip::V4, host, link))?;
+    let mut bundles = start_with(&hosts, |host, link| end(Ip::V4, host, link), &way.options(&[])?)?;
     let found = |status: &Status| status.peers.iter().all(|peer| peer.paths[BROKEN].mtu == Some(PACKET));
     bundles[0].wait_until("the path's MTU", found)?;
-    named("a router between that carries 1400 bytes", "doctor", &doctor(&hosts[0], &[DEVICE])?)?;
-    Bundle::stop_all(bundles)
+    let said = doctor(&hosts[0], &[DEVICE])?;
+    Bundle::stop_all(bundles)?;
+    Ok(said)
 }
 
 /// The answer to what arrives at one NIC would leave by the other.
-fn filtered() -> Result<()> {
+fn filtered(way: Way) -> Result<Said> {
     let (hosts, _router) = lay(Ip::V4)?;
-    let mut bundles = start(&hosts, |host, link| end(Ip::V4, host, link))?;
+    let mut bundles = start_with(&hosts, |host, link| end(Ip::V4, host, link), &way.options(&[])?)?;
+    way.ready(&mut bundles, 2)?;
     hosts[0].set(&format!("net/ipv4/conf/{}/rp_filter", nic(BROKEN)), "1")?;
     hosts[0].ip(&format!("route replace 10.2.{}.0/24 via 10.1.1.99 dev {}", BROKEN + 1, nic(0)))?;
     let down = |status: &Status| status.peers.iter().all(|peer| peer.paths[BROKEN].rx == "down");
     bundles[0].wait_until("a path that is filtered", down)?;
-    let fault = "a strict reverse path filter, and the route over the other NIC";
-    named(fault, "doctor", &doctor(&hosts[0], &[DEVICE])?)?;
-    Bundle::stop_all(bundles)
+    let said = doctor(&hosts[0], &[DEVICE])?;
+    Bundle::stop_all(bundles)?;
+    Ok(said)
 }
 
-fn lossy() -> Result<()> {
+fn lossy(way: Way) -> Result<Said> {
     let links = vec![LinkPlan::unshaped(); 2];
-    let plan = Plan { wiring: Wiring::Emulator, addressed: false, ..Plan::two_hosts(links) };
-    with_bundles(plan, &options()?, |topology, bundles| {
+    over(Wiring::Emulator, links, &way.options(&[])?, |topology, bundles| {
+        way.ready(bundles, 2)?;
         topology.impair_both(BROKEN, Impairment::loss(LOSS))?;
         // The rule of the doctor, who looks for a moment only: losses have to be measured by then.
         let measured =
             |status: &Status| status.peers.iter().all(|peer| peer.paths[BROKEN].loss_percent > 2.0);
         bundles[0].wait_until("losses", measured)?;
-        named("a cable that loses a part of the frames", "doctor", &doctor(topology.host(0), &[DEVICE])?)
+        doctor(topology.host(0), &[DEVICE])
     })
+}
+
+/// Runs `test` over bundles on links that are joined so.
+pub(super) fn over(
+    wiring: Wiring,
+    links: Vec<LinkPlan>,
+    options: &Options,
+    test: impl FnOnce(&Topology, &mut [Bundle<'_>]) -> Result<Said>,
+) -> Result<Said> {
+    let plan = Plan { wiring, addressed: false, ..Plan::two_hosts(links) };
+    let topology = Topology::build(plan)?;
+    for host in topology.hosts().iter().filter(|_| wiring == Wiring::Emulator) {
+        for nic in topology.nics() {
+            // Emulated wires, and the virtio headers by which they take superframes, know none inside of other packets.
+            ethtool(host, &format!("-K {nic} tx-udp_tnl-segmentation off tx-udp_tnl-csum-segmentation off"))?;
+        }
+    }
+    let mut said = None;
+    with_links(&topology, &topology.nics(), options, |topology, bundles| {
+        said = Some(test(topology, bundles)?);
+        Ok(())
+    })?;
+    said.context("a test that has ended well has an answer")
 }
