@@ -7,6 +7,7 @@ Runs the trial that lab/exercised.toml names for an option twice: as it is, whic
 option, which has to fail. So a trial that only types the option is found, and an option that does nothing fails its trial.
 """
 
+import json
 import os
 import re
 import subprocess
@@ -33,11 +34,29 @@ def hear_all_but(option, arguments):
             else:
                 kept.append(word)
         return kept
-    key = option.split(".")[-1]
+    *tables, key = option.split(".")
     for file in (Path(word) for word in arguments if word.endswith(".toml")):
         if file.is_file():
-            file.write_text(re.sub(rf"(?m)^{key} = .*\n", "", file.read_text()))
+            settings = tomllib.loads(file.read_text())
+            forget(settings, tables, key)
+            file.write_text("".join(f"{name} = {toml(value)}\n" for name, value in settings.items()))
     return [re.sub(rf",{key}(=[^,]*)?(?=,|$)", "", word) for word in arguments]
+
+
+def forget(settings, tables, key):
+    if not tables:
+        settings.pop(key, None)
+        return
+    inner = settings.get(tables[0], [])
+    for table in inner if isinstance(inner, list) else [inner]:
+        if isinstance(table, dict):
+            forget(table, tables[1:], key)
+
+
+def toml(value):
+    if isinstance(value, dict):
+        return "{ " + ", ".join(f"{name} = {toml(inner)}" for name, inner in value.items()) + " }"
+    return "[" + ", ".join(map(toml, value)) + "]" if isinstance(value, list) else json.dumps(value)
 
 
 def trials():

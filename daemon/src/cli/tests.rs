@@ -211,7 +211,11 @@ fn leaves(text: &str) -> BTreeMap<String, Vec<Value>> {
             let list = value.as_array().map_or(std::slice::from_ref(value), Vec::as_slice);
             let tables: Vec<&Table> = list.iter().filter_map(Value::as_table).collect();
             if tables.is_empty() {
-                keys.entry(name).or_default().push(value.clone());
+                let values = keys.entry(name).or_default();
+                // Links that are alike in it are no difference.
+                if !values.contains(value) {
+                    values.push(value.clone());
+                }
             } else {
                 tables.iter().for_each(|table| gather(table, &format!("{name}."), keys));
             }

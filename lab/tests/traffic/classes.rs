@@ -56,6 +56,7 @@ policy = "active-backup"
 primary = "eth1"
 class = [
   {{ match = {{ dscp = 46 }}, policy = "duplicate" }},
+  {{ match = {{ protocol = "tcp", port = {OTHER} }}, policy = "duplicate" }},
   {{ match = {{ protocol = "udp", port = {SPREAD} }}, policy = "hash" }},
   {{ match = {{ max_size = {SHORT_FRAME} }}, policy = "duplicate" }},
 ]
