@@ -112,7 +112,12 @@ impl Limits {
     }
 
     /// Judges the `verdicts` of a run of `command`, or of a part of one.
-    pub(super) fn judge<'a>(&'a self, command: &str, verdicts: &'a [Verdict], is_part: bool) -> Judgement<'a> {
+    pub(super) fn judge<'a>(
+        &'a self,
+        command: &str,
+        verdicts: &'a [Verdict],
+        is_part: bool,
+    ) -> Judgement<'a> {
         let of_command = |id: &'a String| id.strip_prefix(command)?.strip_prefix('.');
         let listed: BTreeMap<&str, &Row> =
             self.0.iter().filter_map(|(id, row)| Some((of_command(id)?, row))).collect();
@@ -192,7 +197,9 @@ impl Judged<'_> {
                 writeln!(out, "  {id}: worse than {holds}, which holds according to {PATH}, line {number}")
             }
             State::Met => writeln!(out, "  {id}: is met, so delete line {number} of {PATH}"),
-            State::Astray => writeln!(out, "  {id}: {PATH}, line {number}, has other bounds: {wanted}, {holds}"),
+            State::Astray => {
+                writeln!(out, "  {id}: {PATH}, line {number}, has other bounds: {wanted}, {holds}")
+            }
         }
     }
 }

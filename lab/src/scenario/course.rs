@@ -90,7 +90,8 @@ fn trace_of(scenario: &Scenario, link: usize) -> Option<&Trace> {
 
 fn of_link(scenario: &Scenario, link: usize) -> Vec<Step> {
     let faults = || scenario.faults.iter().filter(|fault| fault.link == link);
-    let rates = || (0..).map(|step| STEP * step).take_while(|at| *at < scenario.duration).chain([scenario.duration]);
+    let rates =
+        || (0..).map(|step| STEP * step).take_while(|at| *at < scenario.duration).chain([scenario.duration]);
     let rates = trace_of(scenario, link).into_iter().flat_map(|_| rates());
     let times: BTreeSet<Duration> =
         faults().flat_map(|fault| [Some(fault.begins), fault.ends]).flatten().chain(rates).collect();

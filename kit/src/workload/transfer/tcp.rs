@@ -68,7 +68,7 @@ fn receive(listener: &TcpListener, mut received: Received) -> Result<Received> {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::atomic::AtomicU64;
+    use std::sync::atomic::{AtomicU64, Ordering};
     use std::thread;
     use std::time::Instant;
 
@@ -81,7 +81,9 @@ mod tests {
         client.write_all(b"half").unwrap();
         drop(client);
         let arrived = Arc::new(AtomicU64::new(0));
-        let received = receive(&listener, Received::new(Source::random(8, 1), Arc::clone(&arrived), Arc::default())).unwrap();
+        let received =
+            receive(&listener, Received::new(Source::random(8, 1), Arc::clone(&arrived), Arc::default()))
+                .unwrap();
         assert_eq!((received.bytes, received.copies, received.is_damaged, received.lost), (4, 0, true, None));
         assert_eq!(arrived.load(Ordering::Relaxed), 4);
     }
@@ -102,7 +104,8 @@ mod tests {
         assert!(!drip.join().unwrap(), "all of it was taken");
 
         let client = TcpStream::connect(at).unwrap();
-        let taken = thread::spawn(move || std::io::copy(&mut listener.accept().unwrap().0, &mut std::io::sink()));
+        let taken =
+            thread::spawn(move || std::io::copy(&mut listener.accept().unwrap().0, &mut std::io::sink()));
         let error = send(client, Source::random(64 << 20, 1), &late()).unwrap_err();
         assert!(error.to_string().contains("not all has arrived"), "{error:#}");
         taken.join().unwrap().unwrap();
