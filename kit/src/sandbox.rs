@@ -10,23 +10,20 @@ use std::env;
 use std::ffi::OsString;
 use std::fs;
 use std::io::Read;
-use std::net::Shutdown;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::process::{Command, ExitCode, id};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::thread;
 
 use anyhow::{Context, Result};
 use nix::errno::Errno;
 use nix::mount::{MsFlags, mount};
 use nix::sched::{CloneFlags, unshare};
 use nix::sys::prctl::set_pdeathsig;
-use nix::sys::signal::{Signal, kill};
-use nix::sys::wait::{Id, WaitPidFlag, waitid};
-use nix::unistd::{Pid, getegid, geteuid};
-use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use nix::sys::signal::Signal;
+use nix::unistd::{getegid, geteuid};
+use signal_hook::consts::{SIGCHLD, SIGHUP, SIGINT, SIGTERM};
 use signal_hook::flag;
 use signal_hook::low_level::pipe;
 
@@ -96,22 +93,20 @@ fn start_inside(tools: &[Tool]) -> Result<ExitCode> {
         flag::register_usize(signal, Arc::clone(&ended_by), usize::try_from(signal)?)?;
         pipe::register(signal, catch.try_clone()?)?;
     }
+    pipe::register(SIGCHLD, catch)?;
     let mut command = Command::new(program);
     command.args(env::args_os().skip(1)).env(MARK, "1").env("PATH", path);
     let mut inside = command.spawn().context("the lab cannot start itself")?;
-    let pid = Pid::from_raw(i32::try_from(inside.id())?);
-    let is_over = caught.try_clone()?;
-    let watch = thread::spawn(move || {
-        while caught.read(&mut [0]).is_ok_and(|bytes| bytes > 0) {
-            kill(pid, Signal::SIGKILL).ok();
+    // The kernel allows no thread here, whose PID namespace would not be that of its children.
+    let status = loop {
+        if let Some(status) = inside.try_wait()? {
+            break status;
         }
-    });
-    // It keeps its number until nobody sends signals to that any more.
-    let ended = waitid(Id::Pid(pid), WaitPidFlag::WEXITED | WaitPidFlag::WNOWAIT);
-    is_over.shutdown(Shutdown::Read)?;
-    watch.join().expect("nothing panics there");
-    ended?;
-    let status = inside.wait()?;
+        caught.read_exact(&mut [0])?;
+        if ended_by.load(Ordering::Relaxed) > 0 {
+            inside.kill()?;
+        }
+    };
     let code = match ended_by.load(Ordering::Relaxed) {
         0 => status.code(),
         signal => Some(ENDED_BY + i32::try_from(signal)?),

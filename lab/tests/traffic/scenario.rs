@@ -73,8 +73,8 @@ at_least = 1
 const GAP: &str = r#"
 about = "a trace that stops in a gap"
 in = ["namespaces"]
-duration = "2100 ms"
-warm_up = "500 ms"
+duration = "6100 ms"
+warm_up = "1 s"
 repeats = 1
 [[link]]
 rate = "1 Gbit/s"

@@ -68,7 +68,7 @@ fn receive(listener: &TcpListener, mut received: Received) -> Result<Received> {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::atomic::AtomicU64;
+    use std::sync::atomic::{AtomicU64, Ordering};
     use std::thread;
     use std::time::Instant;
 
