@@ -10,7 +10,7 @@ use socket2::Socket;
 use tabane_kit::bundle::{Bundle, DEVICE};
 use tabane_kit::clock::wait_for;
 use tabane_kit::netns::Namespace;
-use tabane_kit::status::{Path, Status};
+use tabane_kit::status::{PathState, PathStatus, Status};
 use tabane_kit::tool;
 use tabane_kit::topology::{Topology, nic};
 
@@ -123,16 +123,19 @@ fn one_by_one(faults: &[Fault]) -> Result<()> {
 }
 
 /// Waits until the first host sees the broken path so.
-fn until(bundles: &mut [Bundle<'_>], wanted: fn(&Path) -> bool) -> Result<()> {
+fn until(bundles: &mut [Bundle<'_>], wanted: fn(&PathStatus) -> bool) -> Result<()> {
     let seen = |status: &Status| {
-        status.peers.iter().any(|peer| peer.paths.iter().any(|path| path.link == BROKEN && wanted(path)))
+        status
+            .peers
+            .iter()
+            .any(|peer| peer.paths.iter().any(|path| path.link as usize == BROKEN && wanted(path)))
     };
     bundles[0].wait_until("the broken path", seen).map(drop)
 }
 
 fn kill(topology: &Topology, bundles: &mut [Bundle<'_>]) -> Result<()> {
     topology.kill_switch(BROKEN)?;
-    until(bundles, |path| path.tx == "down" && path.rx == "down")
+    until(bundles, |path| path.tx == PathState::Down && path.rx == PathState::Down)
 }
 
 fn nft(host: &Namespace, arguments: &str) -> Result<()> {
@@ -145,7 +148,10 @@ fn close(topology: &Topology, bundles: &mut [Bundle<'_>], host: usize, verdict: 
     nft(at, "add table inet filter")?;
     nft(at, "add chain inet filter input { type filter hook input priority 0 ; }")?;
     nft(at, &format!("add rule inet filter input iifname {} udp dport {PORT} {verdict}", nic(BROKEN)))?;
-    until(bundles, if host == 0 { |path| path.rx == "down" } else { |path| path.tx == "down" })
+    until(
+        bundles,
+        if host == 0 { |path| path.rx == PathState::Down } else { |path| path.tx == PathState::Down },
+    )
 }
 
 fn open(topology: &Topology, host: usize) -> Result<()> {
