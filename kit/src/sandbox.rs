@@ -15,18 +15,18 @@ use std::process::{Command, ExitCode, id};
 use anyhow::{Context, Result};
 use nix::errno::Errno;
 use nix::mount::{MsFlags, mount};
+use nix::net::if_::if_nametoindex;
 use nix::sched::{CloneFlags, unshare};
 use nix::sys::prctl::set_pdeathsig;
 use nix::sys::signal::Signal;
 use nix::unistd::{getegid, geteuid};
+use tabane_io::netlink::{DeviceSettings, set_device};
 
+use crate::netns::NAMES;
 use crate::prerequisites::{self, IP, Missing, TC, Tool};
-use crate::tool;
 
 /// Tells the inner program that it is the inner one.
 const MARK: &str = "TABANE_LAB_SANDBOX";
-/// Where `ip netns` keeps its names.
-const NAMES: &str = "/run/netns";
 
 /// On which side of the border [`enter`] returned.
 pub enum Side {
@@ -36,12 +36,18 @@ pub enum Side {
     Outside(ExitCode),
 }
 
+/// Whether this is the inner program.
+#[must_use]
+pub fn is_inside() -> bool {
+    id() == 1 && env::var_os(MARK).is_some()
+}
+
 /// Enters the sandbox; `tools` are what the caller needs besides `ip` and `tc`.
 ///
 /// # Errors
 /// [`Missing`] when the machine does not allow it or lacks a tool, anything else when a system call fails.
 pub fn enter(tools: &[Tool]) -> Result<Side> {
-    if id() == 1 && env::var_os(MARK).is_some() {
+    if is_inside() {
         furnish().map(|()| Side::Inside)
     } else {
         leave_the_world()?;
@@ -101,7 +107,8 @@ fn furnish() -> Result<()> {
     })?;
     fs::create_dir_all(NAMES).context(NAMES)?;
     prerequisites::require_tun()?;
-    tool::run(&mut tool::words("ip", "link set lo up")).map(drop)
+    let up = DeviceSettings { up: Some(true), ..DeviceSettings::default() };
+    Ok(set_device(if_nametoindex("lo")?, &up)?)
 }
 
 /// `/run/netns` may only be made on a tmpfs of our own, never on the machine's.
