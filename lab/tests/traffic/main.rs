@@ -1,8 +1,8 @@
 //! Real traffic through real bundles in network namespaces: exact contents, exact counts.
 //!
-//! Every trial builds its own topology, starts the program `tabane` (`TABANE_BIN`, else the one beside the test)
-//! on its hosts, and checks in the end that all of it stops cleanly. Trials run one at a time: they share the names
-//! of the namespaces and the few CPUs. Only the lab's experiments, which take as long as all others and mostly wait, run beside
+//! Every trial builds its own topology, starts the program `tabane` (`TABANE_BIN`, else the one that cargo builds first) on its
+//! hosts, and checks in the end that all of it stops cleanly. Trials run one at a time: they share the names of the namespaces and
+//! the few CPUs. Only the lab's experiments, which take as long as all others and mostly wait, run beside
 //! them, in a sandbox of their own. Where trials cannot run they are reported as ignored, with the reason.
 
 mod addresses;
@@ -25,6 +25,7 @@ mod fits_in;
 mod fleet;
 mod forwarded;
 mod frames;
+mod fresh;
 mod jumbo;
 mod lab;
 mod live;
@@ -66,6 +67,7 @@ use std::{env, thread};
 
 use anyhow::Result;
 use libtest_mimic::{Arguments, Trial};
+use tabane_io::trial::trial;
 use tabane_kit::prerequisites::{
     CNI_MACVLAN, DNSMASQ, ETCD, ETCDCTL, ETHTOOL, IPERF3, MPIRUN, NFT, SETPRIV, STRACE, SYSTEMD, TCPDUMP,
     TMUX, TSHARK, Tool, require_daemon, require_priority, require_tools, require_xdp,
@@ -125,12 +127,8 @@ impl Case {
 
     /// The trial, ignored when something is missing.
     fn trial(self, missing: impl Fn(Need) -> Option<String>) -> Trial {
-        match missing(self.needs) {
-            None => Trial::test(self.name, || Ok((self.test)().map_err(|error| format!("{error:#}"))?)),
-            Some(reason) => {
-                Trial::test(format!("{} [SKIPPED: {reason}]", self.name), || Ok(())).with_ignored_flag(true)
-            }
-        }
+        let Case { name, needs, test } = self;
+        trial(&name, missing(needs).as_deref(), || Ok(test().map_err(|error| format!("{error:#}"))?))
     }
 }
 
@@ -138,10 +136,13 @@ fn main() -> Result<ExitCode> {
     if let Some(done) = reorder::in_guest() {
         return done.map(|()| ExitCode::SUCCESS);
     }
+    let mut arguments = Arguments::from_args();
+    if !arguments.list && !sandbox::is_inside() {
+        fresh::build()?;
+    }
     if env::args_os().len() == 1 {
         return side_by_side();
     }
-    let mut arguments = Arguments::from_args();
     arguments.test_threads = Some(1);
     let trials: Vec<Trial> = match sandbox::enter(&[]) {
         Ok(Side::Outside(code)) => return Ok(code),
@@ -158,10 +159,11 @@ fn main() -> Result<ExitCode> {
 fn side_by_side() -> Result<ExitCode> {
     let program = env::current_exe()?;
     let mut experiments = Command::new(&program);
-    experiments.arg(EXPERIMENT).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let tabane = bundle::program(None)?;
+    experiments.arg(EXPERIMENT).env("TABANE_BIN", &tabane).stdout(Stdio::piped()).stderr(Stdio::piped());
     let experiments = experiments.spawn()?;
     let experiments = thread::spawn(|| experiments.wait_with_output());
-    let others = Command::new(&program).args(["--skip", EXPERIMENT]).status()?;
+    let others = Command::new(&program).args(["--skip", EXPERIMENT]).env("TABANE_BIN", tabane).status()?;
     let experiments = experiments.join().expect("nothing panics there")?;
     io::stdout().write_all(&experiments.stdout)?;
     io::stderr().write_all(&experiments.stderr)?;
