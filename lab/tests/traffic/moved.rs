@@ -96,7 +96,7 @@ fn completes(way: &str) -> Result<()> {
                 let CompletionStatus { reclaimed_at_sends, reclaimed_by_interrupts, .. } = came;
                 let all = reclaimed_at_sends + reclaimed_by_interrupts;
                 ensure!(came.method == way && all > 1_000, "{way}: {came:?}");
-                let share = by_interrupt(came);
+                let share = by_interrupt(&came);
                 let is_as_said = match way {
                     "interrupt" => share > 0.9,
                     "lazy" => reclaimed_by_interrupts == 0,
