@@ -31,6 +31,8 @@ pub mod knock;
 pub mod link;
 pub mod mem;
 pub mod netlink;
+#[cfg(feature = "lab")]
+pub mod netns;
 pub mod notice;
 pub mod overhear;
 #[cfg(feature = "lab")]
@@ -42,6 +44,8 @@ pub mod segment;
 mod sockets;
 pub mod tap;
 pub mod tcx;
+#[cfg(feature = "lab")]
+pub mod trial;
 pub mod udp;
 
 pub use any::{AnyLink, Polled};

@@ -8,6 +8,8 @@
 mod detail;
 mod device;
 mod diag;
+#[cfg(feature = "lab")]
+mod lay;
 mod nic;
 mod route;
 mod watch;
@@ -28,6 +30,8 @@ pub use device::{
     set_qdisc_noqueue,
 };
 pub use diag::{SocketState, TcpState, tcp_sockets, udp_sockets};
+#[cfg(feature = "lab")]
+pub use lay::{add_bridge, add_cable, plug};
 pub use nic::{Nic, nic, nic_names};
 pub use route::route_to;
 pub use watch::{NicEvent, Watch};

@@ -20,6 +20,7 @@ pub(crate) fn trials(needs: &Needs) -> Vec<Trial> {
             carrier_loss_and_removal_are_reported,
         ),
         needs.trial(namespaces, "netlink::address_changes_are_reported", address_changes_are_reported),
+        needs.trial(namespaces, "netlink::programs_of_a_namespace_see_its_devices", programs_see_its_devices),
     ]
 }
 
@@ -50,6 +51,17 @@ fn noqueue_is_accepted_on_a_tap() {
         netlink::set_qdisc_noqueue(tap.index()).unwrap();
         assert_eq!(netlink::nic("tb0").unwrap().qdisc, "noqueue");
     });
+}
+
+/// As after `ip netns exec`: the devices, and the `/sys` that tells of them.
+fn programs_see_its_devices() {
+    let cable = Cable::new();
+    for (host, nic) in [(&cable.left, "left"), (&cable.right, "right")] {
+        let listed = host.0.command("ls").args(["/sys/class/net"]).output().unwrap();
+        let listed = String::from_utf8_lossy(&listed.stdout);
+        assert_eq!(listed.split_whitespace().collect::<Vec<_>>(), [nic, "lo"]);
+        assert_eq!(host.run(netlink::nic_names).unwrap().len(), 2);
+    }
 }
 
 /// Reads events until one is as `wanted` says.

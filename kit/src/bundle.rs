@@ -5,17 +5,18 @@ use std::ffi::OsString;
 use std::io::{self, Write};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 use nix::sys::signal::Signal;
+use tabane::control::{self, Request};
 use tempfile::NamedTempFile;
 
-use crate::clock::wait_for;
 use crate::netns::Namespace;
+use crate::news::News;
 use crate::process::{Ending, Process};
 use crate::rate::Bitrate;
-use crate::status::Status;
+use crate::status::{Questions, Status};
 use crate::tool;
 use crate::topology::Topology;
 
@@ -231,9 +232,8 @@ impl<'a> Bundle<'a> {
     /// # Errors
     /// It does not answer, or not in the agreed form.
     pub fn status(&self) -> Result<Status> {
-        let mut command = self.host.command(&self.program);
-        let answer = tool::run(command.args(["status", &self.device, "--json"]))?;
-        serde_json::from_str(&answer).with_context(|| format!("the status of {}: {answer}", self.host.name()))
+        let answer = self.host.enter(|| control::ask(&self.device, &Request::Status))??;
+        serde_json::from_value(answer).with_context(|| format!("the status of {}", self.host.name()))
     }
 
     /// What the program prints when it is called with `arguments` on this host.
@@ -244,20 +244,28 @@ impl<'a> Bundle<'a> {
         tool::run(self.host.command(&self.program).args(arguments))
     }
 
-    /// Waits until the daemon's status is as wanted.
+    /// Waits until the daemon's status is as wanted; looks at it when something has happened, and now and then.
     ///
     /// # Errors
     /// The daemon ends, or `what` does not come in time.
     pub fn wait_until(&mut self, what: &str, wanted: impl Fn(&Status) -> bool) -> Result<Status> {
-        let what = format!("{what} at {}", self.host.name());
-        let seen = wait_for(&what, FIND_EACH_OTHER, || {
+        let deadline = Instant::now() + FIND_EACH_OTHER;
+        let (at, device) = (self.host.name(), self.device.clone());
+        let mut news = News::of(self.host, &device);
+        loop {
             self.still_running()?;
-            Ok(self.status().ok().filter(|status| wanted(status)))
-        });
-        seen.map_err(|error| match self.status() {
-            Ok(status) => error.context(format!("{what}: the daemon's last status was {status:?}")),
-            Err(silence) => error.context(format!("{what}: the daemon does not answer: {silence:#}")),
-        })
+            let is_late = Instant::now() >= deadline;
+            match self.status() {
+                Ok(status) if wanted(&status) => return Ok(status),
+                Ok(status) if is_late => {
+                    bail!("{what} at {at}: not within {FIND_EACH_OTHER:?}; the last status was {status:?}")
+                }
+                Err(silence) if is_late => {
+                    return Err(silence.context(format!("{what} at {at}: not within {FIND_EACH_OTHER:?}")));
+                }
+                _ => news.wait(),
+            }
+        }
     }
 
     /// Replaces the daemon by a new process that takes its device over; returns when the old one has ended.

@@ -1,13 +1,10 @@
 //! Time as every part of the lab tells it: CLOCK_MONOTONIC, the clock of the daemon's events, and bounded waiting.
 
-use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use anyhow::{Result, bail};
+use anyhow::Result;
 use nix::time::{ClockId, clock_gettime};
-
-/// Pause between two looks at a condition: short beside anything that is waited for.
-const LOOK_AGAIN_AFTER: Duration = Duration::from_millis(5);
+use tabane_io::trial;
 
 /// When a change took effect, in nanoseconds of CLOCK_MONOTONIC.
 #[derive(Clone, Copy, Debug)]
@@ -37,38 +34,13 @@ pub fn milliseconds_between(from_ns: u64, to_ns: u64) -> f64 {
 ///
 /// # Errors
 /// The error of `ready`, or `what` with the time that was waited when `limit` passes first.
-pub fn wait_for<T>(what: &str, limit: Duration, mut ready: impl FnMut() -> Result<Option<T>>) -> Result<T> {
-    let deadline = Instant::now() + limit;
-    loop {
-        if let Some(value) = ready()? {
-            return Ok(value);
-        }
-        if Instant::now() >= deadline {
-            bail!("{what}: not within {limit:?}");
-        }
-        thread::sleep(LOOK_AGAIN_AFTER);
-    }
+pub fn wait_for<T>(what: &str, limit: Duration, ready: impl FnMut() -> Result<Option<T>>) -> Result<T> {
+    trial::wait_for(what, limit, ready)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn waiting_ends_with_the_value() {
-        let mut looks = 0;
-        let value = wait_for("three looks", Duration::from_secs(5), || {
-            looks += 1;
-            Ok((looks == 3).then_some("seen"))
-        });
-        assert_eq!(value.unwrap(), "seen");
-    }
-
-    #[test]
-    fn waiting_is_bounded_and_names_what_was_missed() {
-        let error = wait_for("a pink elephant", Duration::from_millis(20), || Ok(None::<()>)).unwrap_err();
-        assert_eq!(error.to_string(), "a pink elephant: not within 20ms");
-    }
 
     #[test]
     fn the_clock_moves_forward() {

@@ -1,22 +1,28 @@
-//! A network namespace that lives as long as its value, with ways to run commands and threads in it.
+//! A named network namespace that lives as long as its value, with ways to run commands and threads in it.
 //!
-//! Commands go through `ip netns exec`, which also shows them the namespace's own `/sys`. Threads switch by setns;
-//! their sockets stay in the namespace. Duplicate address detection is off, so that addresses are usable at once.
+//! Duplicate address detection is off, so that addresses are usable at once.
 
-use std::fs::{self, File};
+use std::fs;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::panic::resume_unwind;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::thread::{self, JoinHandle};
 
 use anyhow::{Context, Result};
-use nix::sched::{CloneFlags, setns};
+use nix::mount::{MntFlags, umount2};
+use tabane_io::netns;
 
 use crate::tool;
+
+/// Where `ip netns` keeps its names.
+pub(crate) const NAMES: &str = "/run/netns";
 
 /// A named network namespace; dropping it deletes the name, and the kernel what is in it.
 #[derive(Debug)]
 pub struct Namespace {
     name: String,
+    namespace: netns::Namespace,
     /// The processor on which its programs run; `None`: on any.
     processor: Option<usize>,
 }
@@ -28,12 +34,14 @@ impl Namespace {
     /// The name is taken, or the process has no right to make namespaces.
     pub fn create(name: impl Into<String>) -> Result<Namespace> {
         let name = name.into();
-        tool::run(&mut tool::words("ip", &format!("netns add {name}")))?;
-        let namespace = Namespace { name, processor: None };
+        let making = || format!("the namespace {name}");
+        let namespace = netns::Namespace::new().with_context(making)?;
+        fs::create_dir_all(NAMES).context(NAMES)?;
+        namespace.bind(&path(&name)).with_context(making)?;
+        let namespace = Namespace { name, namespace, processor: None };
         for scope in ["all", "default"] {
             namespace.set(&format!("net/ipv6/conf/{scope}/accept_dad"), "0")?;
         }
-        namespace.ip("link set lo up")?;
         Ok(namespace)
     }
 
@@ -51,11 +59,9 @@ impl Namespace {
     /// `program`, to be started in the namespace.
     #[must_use]
     pub fn command(&self, program: impl AsRef<std::ffi::OsStr>) -> Command {
-        let mut command = match self.processor {
-            Some(processor) => tool::words("taskset", &format!("--cpu-list {processor} ip")),
-            None => Command::new("ip"),
-        };
-        command.args(["netns", "exec", &self.name]).arg(program);
+        let Some(processor) = self.processor else { return self.namespace.command(program) };
+        let mut command = self.namespace.command("taskset");
+        command.args(["--cpu-list", &processor.to_string()]).arg(program);
         command
     }
 
@@ -89,11 +95,7 @@ impl Namespace {
     /// # Errors
     /// The namespace cannot be entered.
     pub fn enter<T: Send>(&self, work: impl FnOnce() -> T + Send) -> Result<T> {
-        let inside = || -> Result<T> {
-            self.join()?;
-            Ok(work())
-        };
-        thread::scope(|scope| scope.spawn(inside).join()).unwrap_or_else(|panic| resume_unwind(panic))
+        self.namespace.enter(work).with_context(|| format!("entering namespace {}", self.name))
     }
 
     /// Starts a thread named `name` that does `work` in the namespace.
@@ -105,31 +107,35 @@ impl Namespace {
         name: &str,
         work: impl FnOnce() -> Result<T> + Send + 'static,
     ) -> Result<JoinHandle<Result<T>>> {
-        let file = self.file()?;
+        let namespace = self.namespace.clone();
         let inside = move || {
-            setns(&file, CloneFlags::CLONE_NEWNET)?;
+            namespace.move_in()?;
             work()
         };
         Ok(thread::Builder::new().name(name.to_string()).spawn(inside)?)
     }
+}
 
-    fn join(&self) -> Result<()> {
-        setns(self.file()?, CloneFlags::CLONE_NEWNET)
-            .with_context(|| format!("entering namespace {}", self.name))
-    }
-
-    fn file(&self) -> Result<File> {
-        let path = format!("/run/netns/{}", self.name);
-        File::open(&path).context(path)
+impl AsFd for Namespace {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.namespace.as_fd()
     }
 }
 
 impl Drop for Namespace {
     fn drop(&mut self) {
-        if let Err(error) = tool::run(&mut tool::words("ip", &format!("netns delete {}", self.name))) {
-            eprintln!("namespace {} stays until the lab ends: {error:#}", self.name);
+        let path = path(&self.name);
+        if let Err(error) =
+            umount2(&path, MntFlags::MNT_DETACH).map_err(Into::into).and_then(|()| fs::remove_file(&path))
+        {
+            eprintln!("namespace {} stays until the lab ends: {error}", self.name);
         }
     }
+}
+
+/// The file whose name is that of a namespace.
+fn path(name: &str) -> PathBuf {
+    Path::new(NAMES).join(name)
 }
 
 /// The result of a thread started by [`Namespace::spawn`]; its panic goes on here.

@@ -19,6 +19,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use anyhow::{Context, Result};
 use nix::errno::Errno;
 use nix::mount::{MsFlags, mount};
+use nix::net::if_::if_nametoindex;
 use nix::sched::{CloneFlags, unshare};
 use nix::sys::prctl::set_pdeathsig;
 use nix::sys::signal::Signal;
@@ -26,14 +27,13 @@ use nix::unistd::{getegid, geteuid};
 use signal_hook::consts::{SIGCHLD, SIGHUP, SIGINT, SIGTERM};
 use signal_hook::flag;
 use signal_hook::low_level::pipe;
+use tabane_io::netlink::{DeviceSettings, set_device};
 
+use crate::netns::NAMES;
 use crate::prerequisites::{self, IP, Missing, TC, Tool};
-use crate::tool;
 
 /// Tells the inner program that it is the inner one.
 const MARK: &str = "TABANE_LAB_SANDBOX";
-/// Where `ip netns` keeps its names.
-const NAMES: &str = "/run/netns";
 /// What ends a run, with the exit code that shells have for it: this and the signal's number.
 const ENDING: [i32; 3] = [SIGTERM, SIGINT, SIGHUP];
 const ENDED_BY: i32 = 128;
@@ -46,12 +46,18 @@ pub enum Side {
     Outside(ExitCode),
 }
 
+/// Whether this is the inner program.
+#[must_use]
+pub fn is_inside() -> bool {
+    id() == 1 && env::var_os(MARK).is_some()
+}
+
 /// Enters the sandbox; `tools` are what the caller needs besides `ip` and `tc`.
 ///
 /// # Errors
 /// [`Missing`] when the machine does not allow it or lacks a tool, anything else when a system call fails.
 pub fn enter(tools: &[Tool]) -> Result<Side> {
-    if id() == 1 && env::var_os(MARK).is_some() {
+    if is_inside() {
         furnish().map(|()| Side::Inside)
     } else {
         leave_the_world()?;
@@ -132,7 +138,8 @@ fn furnish() -> Result<()> {
     })?;
     fs::create_dir_all(NAMES).context(NAMES)?;
     prerequisites::require_tun()?;
-    tool::run(&mut tool::words("ip", "link set lo up")).map(drop)
+    let up = DeviceSettings { up: Some(true), ..DeviceSettings::default() };
+    Ok(set_device(if_nametoindex("lo")?, &up)?)
 }
 
 /// `/run/netns` may only be made on a tmpfs of our own, never on the machine's.

@@ -70,7 +70,7 @@ fn segments(topology: &Topology) -> Result<[u64; 2]> {
 /// The cells that a bundle has sent and received, heartbeats included.
 fn cells(bundle: &Bundle<'_>) -> Result<[u64; 2]> {
     let status = bundle.status()?;
-    let sum = |count: fn(&tabane_kit::status::Path) -> u64| {
+    let sum = |count: fn(&tabane_kit::status::PathStatus) -> u64| {
         status.peers.iter().flat_map(|peer| &peer.paths).map(count).sum()
     };
     Ok([sum(|link| link.cells_sent), sum(|link| link.cells_received)])

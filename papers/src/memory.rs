@@ -13,6 +13,7 @@ use super::setting::Setting;
 use super::swept::{self, Swept};
 use crate::slot_device::SlotDevice;
 use tabane_kit::bundle::{self, Bundle, Protection};
+use tabane_kit::status::Questions;
 use tabane_kit::topology::{LinkPlan, Plan, Topology};
 use tabane_kit::window::Window;
 

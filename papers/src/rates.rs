@@ -21,7 +21,7 @@ use tabane_kit::clock::{milliseconds_between, wait_for};
 use tabane_kit::progress;
 use tabane_kit::rate::Bitrate;
 use tabane_kit::report::Samples;
-use tabane_kit::status::LINK_DOWN;
+use tabane_kit::status::{LINK_DOWN, Questions};
 use tabane_kit::topology::{LinkPlan, Plan, Topology};
 use tabane_kit::workload::Stream;
 use tabane_kit::workload::iperf::{self, Server};

@@ -18,6 +18,7 @@ use tabane_kit::bundle::{self, Bundle, Protection};
 use tabane_kit::prerequisites::require_xdp;
 use tabane_kit::progress;
 use tabane_kit::report::{Samples, Verdict};
+use tabane_kit::status::by_interrupt;
 use tabane_kit::topology::{LinkPlan, Pinning, Plan, Topology, nic};
 
 /// What adaptive reclaim keeps of each of the others, at least, in percent.
@@ -108,7 +109,7 @@ impl Way {
         add_round(&mut self.swept, setting, topology, bundle::address(1), &flags)?;
         let status = bundles[0].status()?;
         let counted = status.links.first().and_then(|link| link.completion.as_ref());
-        self.by_interrupt.push(100.0 * counted.context("no completions in the status")?.by_interrupt());
+        self.by_interrupt.push(100.0 * by_interrupt(counted.context("no completions in the status")?));
         Bundle::stop_all(bundles)
     }
 }

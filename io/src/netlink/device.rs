@@ -126,7 +126,7 @@ pub fn add_pair(halves: [&str; 2]) -> Result<(), NetlinkError> {
 }
 
 /// A message about the device of this name.
-fn named(name: &str) -> LinkMessage {
+pub(super) fn named(name: &str) -> LinkMessage {
     let mut message = LinkMessage::default();
     message.attributes.push(LinkAttribute::IfName(name.to_owned()));
     message

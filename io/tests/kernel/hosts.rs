@@ -1,49 +1,30 @@
 //! Hosts of the tests: network namespaces that vanish with their last descriptor.
 
-use std::fs::{self, File};
+use std::fs;
 use std::io;
 use std::net::Ipv6Addr;
-use std::os::fd::{AsFd, AsRawFd};
-use std::process::Command;
-use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use rustix::thread::{LinkNameSpaceType, UnshareFlags, move_into_link_name_space, unshare_unsafe};
 use tabane_io::netlink;
+use tabane_io::netns::Namespace;
+use tabane_io::trial::wait_for;
 
 /// Longest wait for a condition.
 const TIMEOUT: Duration = Duration::from_secs(10);
 
 /// A network namespace.
 #[derive(Debug)]
-pub(crate) struct Host {
-    namespace: File,
-}
+pub(crate) struct Host(pub(crate) Namespace);
 
 impl Host {
     /// An empty namespace with `lo` up.
     pub(crate) fn new() -> io::Result<Self> {
-        let make = || {
-            // SAFETY: the thread is new and ends here; the flag concerns no file descriptor.
-            unsafe { unshare_unsafe(UnshareFlags::NEWNET) }?;
-            File::open("/proc/thread-self/ns/net")
-        };
-        let namespace = thread::scope(|scope| scope.spawn(make).join()).expect("no panic in between")?;
-        let host = Self { namespace };
-        host.ip("link set lo up");
-        Ok(host)
+        Namespace::new().map(Self)
     }
 
     /// Runs `work` in this namespace, on a thread of its own. Sockets made there stay there.
     pub(crate) fn run<R: Send>(&self, work: impl FnOnce() -> R + Send) -> R {
-        let enter_and_work = || {
-            move_into_link_name_space(self.namespace.as_fd(), Some(LinkNameSpaceType::Network))
-                .expect("our own namespace lets us in");
-            work()
-        };
-        thread::scope(|scope| scope.spawn(enter_and_work).join()).unwrap_or_else(|panic| {
-            std::panic::resume_unwind(panic);
-        })
+        self.0.enter(work).expect("our own namespace lets us in")
     }
 
     /// `ip ARGUMENTS` in this namespace.
@@ -62,7 +43,7 @@ impl Host {
     }
 
     fn command(&self, program: &str, arguments: &str) -> io::Result<()> {
-        let output = self.run(|| Command::new(program).args(arguments.split_whitespace()).output())?;
+        let output = self.0.command(program).args(arguments.split_whitespace()).output()?;
         if output.status.success() {
             return Ok(());
         }
@@ -85,9 +66,7 @@ impl Cable {
     /// Lays a veth pair and waits until both ends are usable.
     pub(crate) fn new() -> Self {
         let (left, right) = (Host::new().unwrap(), Host::new().unwrap());
-        left.ip("link add left type veth peer name right");
-        let (process, file) = (std::process::id(), right.namespace.as_raw_fd());
-        left.ip(&format!("link set right netns /proc/{process}/fd/{file}"));
+        left.run(|| netlink::add_cable("left", "right", &right.0)).unwrap();
         let ends = [(&left, "left", 1), (&right, "right", 2)];
         for (host, nic, number) in ends {
             host.run(|| skip_address_detection(nic));
@@ -107,14 +86,8 @@ fn skip_address_detection(nic: &str) {
     let _ = fs::write(format!("/proc/sys/net/ipv6/conf/{nic}/accept_dad"), "0");
 }
 
-/// Polls until `probe` gives a value, or panics with the name of what is awaited.
+/// Waits until `probe` gives a value, or panics with the name of what is awaited.
 pub(crate) fn until<T>(what: &str, mut probe: impl FnMut() -> Option<T>) -> T {
-    let deadline = Instant::now() + TIMEOUT;
-    loop {
-        if let Some(seen) = probe() {
-            return seen;
-        }
-        assert!(Instant::now() < deadline, "no {what} within {TIMEOUT:?}");
-        thread::sleep(Duration::from_millis(2));
-    }
+    let seen = wait_for(what, TIMEOUT, || io::Result::Ok(probe()));
+    seen.unwrap_or_else(|missed| panic!("{missed}"))
 }

@@ -7,6 +7,7 @@ use libtest_mimic::Trial;
 use rustix::net::{AddressFamily, SocketType};
 use rustix::process::{getgid, getuid};
 use rustix::thread::{UnshareFlags, unshare_unsafe};
+use tabane_io::trial::trial;
 
 use super::hosts::Host;
 
@@ -67,12 +68,10 @@ impl Needs {
             Some(Need::Tbf) => self.tbf,
             Some(Need::Xdp) => self.xdp,
         };
-        let name = missing.map_or(name.to_owned(), |reason| format!("{name} [SKIPPED: {reason}]"));
-        let run = move || {
+        trial(name, missing, move || {
             body();
             Ok(())
-        };
-        Trial::test(name, run).with_ignored_flag(missing.is_some())
+        })
     }
 }
 

@@ -18,7 +18,8 @@ mod world;
 use std::process::ExitCode;
 
 use libtest_mimic::{Arguments, Trial};
-use nix::sched::{CloneFlags, unshare};
+use tabane_io::netns::Namespace;
+use tabane_io::trial;
 use without_kernel::over_seeds;
 
 type Test = fn() -> Result<(), Box<dyn std::error::Error>>;
@@ -69,13 +70,12 @@ fn main() -> ExitCode {
     let arguments = Arguments::from_args();
     let not_built = tabane_kernel::available().err().map(|error| error.to_string());
     let no_rights = || {
-        let moved = unshare(CloneFlags::CLONE_NEWNET).map_err(|error| error.to_string());
+        let moved = Namespace::new().and_then(|own| own.move_in()).map_err(|error| error.to_string());
         moved.err().or_else(|| stage::attach().err().map(|error| error.to_string()))
     };
     let lack = not_built.clone().or_else(no_rights);
-    let trial = |(name, test): (&str, Test), lack: &Option<String>| match lack {
-        None => Trial::test(name, move || Ok(test()?)),
-        Some(reason) => Trial::test(format!("{name} [SKIPPED: {reason}]"), || Ok(())).with_ignored_flag(true),
+    let trial = |(name, test): (&str, Test), lack: &Option<String>| {
+        trial::trial(name, lack.as_deref(), move || Ok(test()?))
     };
     let worlds =
         WORLDS.into_iter().map(|(name, test)| Trial::test(name, move || Ok(over_seeds(name, test)?)));

@@ -3,10 +3,11 @@
 use std::error::Error;
 use std::io::{BufRead, BufReader};
 use std::process::{Command, ExitCode, Stdio};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use libbpf_rs::query::{LinkInfoIter, LinkTypeInfo};
 use tabane_io::netlink::{NetlinkError, nic_names};
+use tabane_io::trial::wait_for;
 use tabane_kernel::{KernelPath, Plan, Reorder};
 
 use crate::stage::{PORT, link};
@@ -69,10 +70,7 @@ pub(crate) fn vanish() -> Result<(), Box<dyn Error>> {
     holder.kill()?;
     holder.wait()?;
     assert_eq!((said.trim(), while_held), ("Ok(Ok(()))", 2));
-    let deadline = Instant::now() + TIMEOUT;
-    while places(index) > 0 {
-        assert!(Instant::now() < deadline, "{} programs outlived their process", places(index));
-        std::thread::sleep(Duration::from_millis(2));
-    }
-    Ok(())
+    wait_for("end of the programs of a process that was killed", TIMEOUT, || {
+        Ok((places(index) == 0).then_some(()))
+    })
 }

@@ -3,6 +3,8 @@
 use std::time::Duration;
 
 use anyhow::{Context, Result};
+use nix::net::if_::if_nametoindex;
+use tabane_io::netlink::{self, DeviceSettings, NetlinkError};
 
 use super::{Topology, Wiring, address, nic, port, router};
 use crate::clock::wait_for;
@@ -28,6 +30,9 @@ const WHOLE_SUPERFRAMES_MIN: Bitrate = Bitrate::gbit(1);
 const QUEUE_BYTES_MIN: u64 = 1 << 20;
 /// Time that a shaped port may queue at rates where that is more than [`QUEUE_BYTES_MIN`].
 const QUEUE_MILLISECONDS: u64 = 8;
+
+/// The bridge of a switch.
+const BRIDGE: &str = "br0";
 
 /// How long a link may take to come up; the kernel batches carrier events for up to a second.
 const UP_WITHIN: Duration = Duration::from_secs(5);
@@ -136,8 +141,7 @@ pub(super) fn lay(topology: &Topology, link: usize) -> Result<()> {
     switch.set("net/ipv6/conf/default/disable_ipv6", "1")?;
     let translates = topology.plan.links[link].translates();
     if topology.plan.wiring == Wiring::Switch && !translates {
-        switch.ip("link add br0 type bridge stp_state 0 forward_delay 0 mcast_snooping 0")?;
-        switch.ip("link set br0 up")?;
+        switch.enter(|| netlink::add_bridge(BRIDGE))??;
     }
     (0..topology.hosts.len()).try_for_each(|host| lay_to_port(topology, link, host))?;
     if translates { router::translate(switch, link) } else { Ok(()) }
@@ -147,12 +151,16 @@ pub(super) fn lay(topology: &Topology, link: usize) -> Result<()> {
 pub(super) fn lay_to_port(topology: &Topology, link: usize, host: usize) -> Result<()> {
     let (switch, plan, port) = (&topology.switches[link], topology.plan.links[link], port::name(host));
     lay_cable(topology, link, host, &End { namespace: switch, device: port.clone() })?;
-    if topology.plan.wiring == Wiring::Switch {
-        let bridge = if plan.translates() { "" } else { "master br0" };
-        switch.ip(&format!("link set {port} {bridge} mtu {} up", plan.mtu))?;
+    let is_switch = topology.plan.wiring == Wiring::Switch;
+    switch.enter(|| -> Result<()> {
+        let index = if_nametoindex(port.as_str())?;
+        if is_switch && !plan.translates() {
+            netlink::plug(index, if_nametoindex(BRIDGE)?)?;
+        }
+        Ok(set_up(index, plan.mtu, None)?)
+    })??;
+    if is_switch {
         plan.shape_port(switch, &port)?;
-    } else {
-        switch.ip(&format!("link set {port} mtu {} up", plan.mtu))?;
     }
     finish_nic(topology, link, host)
 }
@@ -162,8 +170,7 @@ pub(super) fn wait_until_up(topology: &Topology, link: usize) -> Result<()> {
     for host in &topology.hosts {
         let nic = nic(link);
         wait_for(&format!("carrier at {nic} of {}", host.name()), UP_WITHIN, || {
-            let state = host.ip(&format!("-brief link show {nic}"))?;
-            Ok((state.split_whitespace().nth(1) == Some("UP")).then_some(()))
+            Ok(host.enter(|| netlink::nic(&nic))??.operational.then_some(()))
         })?;
     }
     let has_bridge = topology.plan.wiring == Wiring::Switch && !topology.plan.links[link].translates();
@@ -193,25 +200,25 @@ pub(super) fn emulate(places: &[Namespace], seed: u64) -> Result<Vec<Emulator>> 
 
 /// A veth pair from the NIC of `host` to `far`, both ends down.
 fn lay_cable(topology: &Topology, link: usize, host: usize, far: &End<'_>) -> Result<()> {
-    topology.hosts[host]
-        .ip(&format!(
-            "link add {} type veth peer name {} netns {}",
-            nic(link),
-            far.device,
-            far.namespace.name()
-        ))
-        .map(drop)
+    Ok(topology.hosts[host].enter(|| netlink::add_cable(&nic(link), &far.device, far.namespace))??)
 }
 
 fn finish_nic(topology: &Topology, link: usize, host: usize) -> Result<()> {
     let (namespace, plan, nic) = (&topology.hosts[host], topology.plan.links[link], nic(link));
-    let mac = format!("02:00:00:01:{:02x}:{:02x}", link + 1, host + 1);
-    namespace.ip(&format!("link set {nic} address {mac} mtu {} up", plan.mtu))?;
-    plan.shape(namespace, &nic)?;
-    if topology.plan.addressed {
-        namespace.ip(&format!("address add {}/24 dev {nic}", address(link, host)))?;
-    }
-    Ok(())
+    let mac = [2, 0, 0, 1, u8::try_from(link + 1)?, u8::try_from(host + 1)?];
+    namespace.enter(|| -> Result<()> {
+        let index = if_nametoindex(nic.as_str())?;
+        set_up(index, plan.mtu, Some(mac))?;
+        if topology.plan.addressed {
+            netlink::add_address(index, address(link, host).into(), 24)?;
+        }
+        Ok(())
+    })??;
+    plan.shape(namespace, &nic)
+}
+
+fn set_up(index: u32, mtu: u32, mac: Option<[u8; 6]>) -> Result<(), NetlinkError> {
+    netlink::set_device(index, &DeviceSettings { mtu: Some(mtu), up: Some(true), mac, tx_queue_len: None })
 }
 
 /// Queue of a port of this rate.

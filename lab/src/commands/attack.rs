@@ -38,7 +38,7 @@ use tabane_kit::options::Common;
 use tabane_kit::progress;
 use tabane_kit::rate::Bitrate;
 use tabane_kit::report::Report;
-use tabane_kit::status::Status;
+use tabane_kit::status::{Questions, Status};
 use tabane_kit::tool;
 use tabane_kit::topology::{LinkPlan, Plan, Topology};
 

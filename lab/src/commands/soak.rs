@@ -31,7 +31,7 @@ use tabane_kit::options::Common;
 use tabane_kit::progress;
 use tabane_kit::rate::Bitrate;
 use tabane_kit::report::Report;
-use tabane_kit::status::{Path, Peer};
+use tabane_kit::status::{PathStatus, PeerStatus, Questions};
 use tabane_kit::topology::{LinkPlan, Plan, Topology, Wiring};
 use vitals::Vitals;
 
@@ -216,8 +216,8 @@ fn state(bundle: &Bundle<'_>) -> String {
         Ok(status) => status,
         Err(silence) => return format!("{silence:#}"),
     };
-    let of_path = |path: &Path| format!("{} to it {}, from it {}", path.nic, path.tx, path.rx);
-    let of_peer = |peer: &Peer| {
+    let of_path = |path: &PathStatus| format!("{} {}", path.nic, path.state());
+    let of_peer = |peer: &PeerStatus| {
         format!("{}: {}", peer.node, peer.paths.iter().map(of_path).collect::<Vec<_>>().join("; "))
     };
     let peers: Vec<String> = status.peers.iter().map(of_peer).collect();

@@ -8,6 +8,7 @@ use tabane_kit::counters;
 use tabane_kit::cpu::Usage;
 use tabane_kit::emulator::{Counters, Direction};
 use tabane_kit::netns::Namespace;
+use tabane_kit::status::Questions;
 use tabane_kit::topology::{Topology, Wiring};
 
 /// What kernels and wires have counted.

@@ -10,7 +10,7 @@ use super::figure::{Figure, Measure};
 use super::plan::{Quality, Scenario};
 use tabane_kit::bundle::Bundle;
 use tabane_kit::clock::{Moment, milliseconds_between, wait_for};
-use tabane_kit::status::{Event, LINK_DOWN, LINK_UP, Status};
+use tabane_kit::status::{Entry, LINK_DOWN, LINK_UP, Questions, Status, is_on};
 
 /// How long bundles may take to use all links again; links that flap are held down for a while.
 const WHOLE_WITHIN: Duration = Duration::from_secs(10);
@@ -83,7 +83,7 @@ impl Faults {
     /// The same, from what the bundles say at the end; `is_whole` tells whether they are, if they should be.
     fn told_by(&self, ends: &[Status], is_whole: Option<bool>, since_ns: u64) -> Vec<Measure> {
         let alarms = self.false_alarms(ends, since_ns);
-        for Event { at_ns, link, detail, .. } in &alarms {
+        for Entry { at_ns, link, detail, .. } in &alarms {
             let seconds = Duration::from_nanos(at_ns.saturating_sub(since_ns)).as_secs_f64();
             eprintln!(
                 "  false alarm {seconds:.3} s after the start, link {}: {detail}",
@@ -120,9 +120,9 @@ impl Faults {
     }
 
     /// Times that a link was taken for dead that was not at fault, and had recovered.
-    fn false_alarms<'e>(&self, ends: &'e [Status], since_ns: u64) -> Vec<&'e Event> {
-        let is_due = |event: &Event| {
-            self.0.iter().filter(|fault| event.link == Some(fault.link)).any(|fault| {
+    fn false_alarms<'e>(&self, ends: &'e [Status], since_ns: u64) -> Vec<&'e Entry> {
+        let is_due = |event: &Entry| {
+            self.0.iter().filter(|fault| is_on(event, fault.link)).any(|fault| {
                 let until_ns = fault.ended.map_or(u64::MAX, |ended| {
                     recovery_ns(ends, fault.link, ended).max(ended.after_ns + IN_FLIGHT_NS)
                 });
@@ -147,8 +147,6 @@ fn recovery_ns(ends: &[Status], link: usize, ended: Moment) -> u64 {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
-
     use super::*;
 
     fn moment(at_ms: u64) -> Moment {
@@ -159,11 +157,14 @@ mod tests {
         Fault { link, began: moment(began), death: Some(moment(began)), ended: Some(moment(ended)) }
     }
 
-    fn status(events: &[(&str, usize, u64)]) -> Status {
-        let event = |(what, link, at_ms): &(&str, usize, u64)| json!({ "at_ns": at_ms * 1_000_000, "what": what, "link": link, "detail": "x" });
-        let events: Vec<_> = events.iter().map(event).collect();
-        let status = json!({ "pid": 1, "node": "", "peers": [], "counters": {}, "events": events });
-        serde_json::from_value(status).unwrap()
+    fn status(events: &[(&str, u32, u64)]) -> Status {
+        let event = |(what, link, at_ms): &(&str, u32, u64)| {
+            let (what, at_ns, detail) = (what.to_string(), at_ms * 1_000_000, "x".to_owned());
+            Entry { what, link: Some(*link), at_ns, detail, ..Entry::default() }
+        };
+        let example: Status =
+            serde_json::from_str(include_str!("../../../docs/status.example.json")).unwrap();
+        Status { peers: Vec::new(), events: events.iter().map(event).collect(), ..example }
     }
 
     fn figure(measures: &[Measure], figure: Figure) -> Option<f64> {
@@ -174,8 +175,7 @@ mod tests {
     fn a_link_that_is_down_while_it_is_sound_is_a_false_alarm() {
         let faults = Faults(vec![fault(1, 1_000, 1_800), fault(1, 3_000, 3_800)]);
         let due = [(LINK_DOWN, 1, 1_005), (LINK_UP, 1, 1_900), (LINK_DOWN, 1, 3_840)];
-        let alarms =
-            |events: &[(&str, usize, u64)]| faults.false_alarms(&[status(events)], 500_000_000).len();
+        let alarms = |events: &[(&str, u32, u64)]| faults.false_alarms(&[status(events)], 500_000_000).len();
         assert_eq!(alarms(&due), 0, "these are the faults, and what is left of the second");
         let between = [900, 2_500, 3_900].map(|at_ms| (LINK_DOWN, 1, at_ms));
         let other = [(LINK_DOWN, 0, 1_005), (LINK_DOWN, 1, 400)];

@@ -13,7 +13,7 @@ use tabane_io::packet::HEADER;
 use tabane_kit::bundle::{Bundle, DEVICE, address};
 use tabane_kit::clock::{monotonic_ns, wait_for};
 use tabane_kit::netns::{Namespace, joined};
-use tabane_kit::status::LINK_DOWN;
+use tabane_kit::status::{LINK_DOWN, Questions};
 use tabane_kit::topology::{Plan, Topology};
 use tabane_kit::workload::Stream;
 use tabane_kit::workload::ping_pong::{self, RoundTrips};

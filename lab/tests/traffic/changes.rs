@@ -8,6 +8,7 @@ use anyhow::{Context, Result, ensure};
 use tabane_kit::bundle::{Bundle, DEVICE, address};
 use tabane_kit::counters::received_bytes;
 use tabane_kit::rate::Bitrate;
+use tabane_kit::status::Questions;
 use tabane_kit::topology::{Topology, nic};
 use tabane_kit::workload::Stream;
 use tabane_kit::workload::iperf::{Flow, Server};

@@ -11,6 +11,7 @@ use tabane_kit::bundle::{Bundle, address, program};
 use tabane_kit::clock::{monotonic_ns, wait_for};
 use tabane_kit::netns::Namespace;
 use tabane_kit::process::Process;
+use tabane_kit::status::Questions;
 use tabane_kit::tool;
 use tabane_kit::topology::{Plan, Topology, address as address_of, nic};
 use tabane_kit::workload::sequence::{Pace, Sequence};

@@ -12,7 +12,7 @@ use tabane_kit::bundle::{Bundle, DEVICE, Options, Protection, address, address_v
 use tabane_kit::clock::wait_for;
 use tabane_kit::cpu::first;
 use tabane_kit::prerequisites::is_all_powerful;
-use tabane_kit::status::{LINK_DOWN, LINK_UP};
+use tabane_kit::status::{LINK_DOWN, LINK_UP, Questions};
 use tabane_kit::topology::{LinkPlan, Moment, Plan, Topology, nic};
 use tabane_kit::workload::Stream;
 use tabane_kit::workload::iperf::{Flow, Server};

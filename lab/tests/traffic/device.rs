@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use anyhow::{Result, ensure};
 use tabane_kit::bundle::{Bundle, DEVICE, address};
+use tabane_kit::status::Questions;
 use tabane_kit::tool;
 use tabane_kit::topology::Topology;
 use tabane_kit::workload::sequence::{Pace, Sequence};

@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Result, ensure};
 use tabane_engine::receive::Method;
 use tabane_kit::bundle::{Bundle, address};
+use tabane_kit::status::Questions;
 use tabane_kit::topology::Topology;
 use tabane_kit::workload::{Stream, ping_pong};
 use tabane_lab::commands::engines::{choose, daemons_seconds};

@@ -3,6 +3,7 @@
 
 use anyhow::{Result, ensure};
 use tabane_kit::bundle::{Bundle, DEVICE, Options, address};
+use tabane_kit::status::Questions;
 use tabane_kit::topology::{LinkPlan, Plan, Topology, Wiring, nic};
 
 use crate::faults::{carry, deaths_are_noticed};
@@ -18,7 +19,7 @@ const ENGINE: &str = ",engine=packet";
 /// Bytes of each transfer.
 const FILE: u64 = 8 << 20;
 /// Bytes between the Ethernet header and a cell.
-const HEAD: u64 = 4;
+const HEAD: u32 = 4;
 
 pub(crate) fn cases() -> Vec<Case> {
     vec![
@@ -172,7 +173,7 @@ fn by_xdp(mtu: u32) -> Result<()> {
         send_both_ways(topology, 4 * FILE)?;
         for (host, bundle) in topology.hosts().iter().zip(&mut *bundles) {
             let status = bundle.status()?;
-            ensure!(status.cell_bytes == u64::from(mtu) - HEAD, "cells of {} B", status.cell_bytes);
+            ensure!(status.cell_bytes == mtu - HEAD, "cells of {} B", status.cell_bytes);
             let table = bundle.ask(&["status", DEVICE, "--verbose"])?;
             ensure!(table.matches("ether/xdp").count() == LINKS, "{table}");
             ensure!(host.ip("link show")?.matches("xdp").count() >= LINKS, "no programs at the NICs");

@@ -7,7 +7,7 @@ use tabane_kit::bundle::Bundle;
 use tabane_kit::clock::{monotonic_ns, wait_for};
 use tabane_kit::counters::received_bytes;
 use tabane_kit::emulator::Impairment;
-use tabane_kit::status::{LINK_DOWN, LINK_SUSPECT, LINK_UP};
+use tabane_kit::status::{LINK_DOWN, LINK_SUSPECT, LINK_UP, Questions};
 use tabane_kit::topology::{Moment, Plan, Topology, Wiring, nic};
 
 use crate::stage::{FAST, options, plan, told, under_a_file, with_bundles};

@@ -17,6 +17,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, ensure};
 use tabane_kit::bundle::{Bundle, DEVICE, Options, Protection, address};
 use tabane_kit::clock::wait_for;
+use tabane_kit::status::Questions;
 use tabane_kit::systemd::UNITS;
 use tabane_kit::tool;
 use tabane_kit::topology::{Plan, Topology, address as address_of, nic};

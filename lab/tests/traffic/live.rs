@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result, bail, ensure};
 use tabane_kit::bundle::{Bundle, DEVICE, address, program};
 use tabane_kit::counters::received_bytes;
+use tabane_kit::status::{PathState, PathStatus};
 use tabane_kit::topology::{Plan, Topology, address as address_of, nic};
 
 use crate::changes::{CHANGED, LINKS, RATE, load, under_load};
@@ -41,7 +42,7 @@ pub(crate) fn cases() -> Vec<Case> {
 /// Waits until both ends have stopped sending data over the link.
 fn until_drained(bundles: &mut [Bundle<'_>], link: usize) -> Result<()> {
     bundles.iter_mut().try_for_each(|bundle| {
-        let is_drained = |path: &tabane_kit::status::Path| path.link == link && path.tx == "drained";
+        let is_drained = |path: &PathStatus| path.link as usize == link && path.tx == PathState::Drained;
         bundle.wait_until("a drained link", |status| status.peers[0].paths.iter().any(is_drained)).map(drop)
     })
 }

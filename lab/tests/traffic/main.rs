@@ -1,7 +1,7 @@
 //! Real traffic through real bundles in network namespaces: exact contents, exact counts.
 //!
-//! Every trial builds its own topology, starts the program `tabane` (`TABANE_BIN`, else the one beside the test)
-//! on its hosts, and checks in the end that all of it stops cleanly. `cargo nextest` runs each as a process of its own, in a
+//! Every trial builds its own topology, starts the program `tabane` (`TABANE_BIN`, else the one that cargo builds first) on its
+//! hosts, and checks in the end that all of it stops cleanly. `cargo nextest` runs each as a process of its own, in a
 //! sandbox of its own, several side by side; those whose names begin with `alone::` judge what the processors decide, and have
 //! them to themselves. In one process trials run one at a time, for they share the names of the namespaces. Where trials cannot
 //! run they are reported as ignored, with the reason.
@@ -26,6 +26,7 @@ mod fits_in;
 mod fleet;
 mod forwarded;
 mod frames;
+mod fresh;
 mod jumbo;
 mod lab;
 mod live;
@@ -67,6 +68,7 @@ use std::process::ExitCode;
 
 use anyhow::Result;
 use libtest_mimic::{Arguments, Trial};
+use tabane_io::trial::trial;
 use tabane_kit::prerequisites::{
     CNI_MACVLAN, DNSMASQ, ETCD, ETCDCTL, ETHTOOL, IPERF3, MPIRUN, NFT, SETPRIV, STRACE, SYSTEMD, TCPDUMP,
     TMUX, TSHARK, Tool, require_daemon, require_priority, require_tools, require_xdp,
@@ -148,12 +150,8 @@ impl Case {
 
     /// The trial, ignored when something is missing.
     fn trial(self, missing: impl Fn(Need) -> Option<String>) -> Trial {
-        match missing(self.needs) {
-            None => Trial::test(self.name, || Ok((self.test)().map_err(|error| format!("{error:#}"))?)),
-            Some(reason) => {
-                Trial::test(format!("{} [SKIPPED: {reason}]", self.name), || Ok(())).with_ignored_flag(true)
-            }
-        }
+        let Case { name, needs, test } = self;
+        trial(&name, missing(needs).as_deref(), || Ok(test().map_err(|error| format!("{error:#}"))?))
     }
 }
 
@@ -162,6 +160,9 @@ fn main() -> Result<ExitCode> {
         return done.map(|()| ExitCode::SUCCESS);
     }
     let mut arguments = Arguments::from_args();
+    if !arguments.list && !sandbox::is_inside() {
+        fresh::build()?;
+    }
     arguments.test_threads = Some(1);
     // What one trial needs is not asked for the others.
     let wanted = arguments.filter.clone().filter(|_| arguments.exact);

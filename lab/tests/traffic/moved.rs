@@ -8,7 +8,7 @@ use std::time::Duration;
 use anyhow::{Result, ensure};
 use tabane_kit::bundle::{Bundle, Options, address, program};
 use tabane_kit::process::Process;
-use tabane_kit::status::Completion;
+use tabane_kit::status::{CompletionStatus, by_interrupt};
 use tabane_kit::topology::{LinkPlan, Plan, Topology, Wiring, nic};
 
 use crate::stage::{options, send_both_ways, send_file, with_links};
@@ -93,10 +93,10 @@ fn completes(way: &str) -> Result<()> {
         for bundle in bundles {
             for link in bundle.status()?.links {
                 let Some(came) = link.completion else { anyhow::bail!("{link:?} tells of no frames") };
-                let Completion { reclaimed_at_sends, reclaimed_by_interrupts, .. } = came;
+                let CompletionStatus { reclaimed_at_sends, reclaimed_by_interrupts, .. } = came;
                 let all = reclaimed_at_sends + reclaimed_by_interrupts;
                 ensure!(came.method == way && all > 1_000, "{way}: {came:?}");
-                let share = came.by_interrupt();
+                let share = by_interrupt(&came);
                 let is_as_said = match way {
                     "interrupt" => share > 0.9,
                     "lazy" => reclaimed_by_interrupts == 0,

@@ -8,7 +8,7 @@ use tabane_kit::bundle::{Bundle, address};
 use tabane_kit::clock::{monotonic_ns, wait_for};
 use tabane_kit::counters::received_bytes;
 use tabane_kit::netns::Namespace;
-use tabane_kit::status::{LINK_DOWN, LINK_SUSPECT, PATH_MTU, Status};
+use tabane_kit::status::{LINK_DOWN, LINK_SUSPECT, PATH_MTU, Questions, Status};
 use tabane_kit::topology::nic;
 use tabane_kit::workload::transfer::{Source, Transfer};
 
@@ -59,7 +59,7 @@ fn narrow_from_the_beginning(ip: Ip) -> Result<()> {
     let (hosts, router) = lay(ip)?;
     let since = narrow(&router, PACKET)?;
     let mut bundles = start(&hosts, |host, link| end(ip, host, link))?;
-    let cell = u64::from(PACKET) - ip.headers();
+    let cell = u32::from(PACKET) - ip.headers();
     for bundle in &mut bundles {
         let fits =
             |status: &Status| status.cell_bytes == cell && status.peers[0].paths[NARROW].mtu == Some(PACKET);
@@ -114,7 +114,7 @@ fn narrow_in_a_transfer(ip: Ip, routers: Option<&str>) -> Result<()> {
         let status = bundles[0].status()?;
         let against = against(&status, since);
         ensure!(against.is_empty(), "when the way became narrow, {packet} bytes: {against:?}");
-        ensure!(status.cell_bytes == u64::from(packet) - ip.headers(), "cells of {} B", status.cell_bytes);
+        ensure!(status.cell_bytes == u32::from(packet) - ip.headers(), "cells of {} B", status.cell_bytes);
     }
     whole(transfer)?;
     Bundle::stop_all(bundles)

@@ -2,6 +2,7 @@
 
 use anyhow::{Result, ensure};
 use tabane_kit::bundle::Bundle;
+use tabane_kit::status::Questions;
 use tabane_kit::topology::{Topology, nic};
 
 use crate::faults::carry;
@@ -12,7 +13,7 @@ use crate::{Case, Need};
 const CHANGED: usize = 1;
 const LINKS: usize = 2;
 /// Headers of UDP and IPv6 around a cell.
-const HEADERS: u64 = 48;
+const HEADERS: u32 = 48;
 
 pub(crate) fn cases() -> Vec<Case> {
     vec![

@@ -13,6 +13,7 @@ use nix::mount::{MsFlags, mount};
 use tabane_kit::bundle::{Bundle, DEVICE, Options, Protection, address};
 use tabane_kit::clock::wait_for;
 use tabane_kit::prerequisites::Missing;
+use tabane_kit::status::Questions;
 use tabane_kit::systemd::{Systemd, UNITS};
 use tabane_kit::tool;
 use tabane_kit::topology::{Topology, nic};

@@ -18,7 +18,7 @@ use tabane_kit::clock::{milliseconds_between, wait_for};
 use tabane_kit::netns::Namespace;
 use tabane_kit::prerequisites::{CHROMIUM, Missing, NODE, Tool, require_program};
 use tabane_kit::process::Process;
-use tabane_kit::status::LINK_DOWN;
+use tabane_kit::status::{LINK_DOWN, PathState, Questions};
 use tabane_kit::topology::{Topology, nic};
 
 use crate::faults::carry;
@@ -162,7 +162,7 @@ fn watch() -> Result<()> {
         browser.click(&button)?;
         browser.shows(&says(&state_of(VICTIM), "drained"))?;
         browser.shows(&says("#said", &format!("{} is drained: data takes the other links", nic(VICTIM))))?;
-        ensure!(bundles[0].status()?.peers[0].paths[VICTIM].tx == "drained", "it is not drained");
+        ensure!(bundles[0].status()?.peers[0].paths[VICTIM].tx == PathState::Drained, "it is not drained");
         is_sound(browser)?;
         browser.picture("drained")?;
         browser.click(&button)?;
@@ -184,7 +184,7 @@ fn look() -> Result<()> {
         browser.tab_to(&button)?;
         browser.press("Enter")?;
         browser.shows(&says(&state_of(VICTIM), "drained"))?;
-        ensure!(bundles[0].status()?.peers[0].paths[VICTIM].tx == "drained", "it is not drained");
+        ensure!(bundles[0].status()?.peers[0].paths[VICTIM].tx == PathState::Drained, "it is not drained");
         browser.press("Enter")?;
         browser.shows(&says(&state_of(VICTIM), "up"))?;
 
@@ -273,7 +273,7 @@ fn on_a_socket() -> Result<()> {
         let path = format!("POST /api/bundles/{DEVICE}/links/{}/drain", nic(VICTIM));
         let (head, refusal) = ask(&socket, &path)?;
         ensure!(head.starts_with("HTTP/1.1 403"), "{head} {refusal}");
-        ensure!(bundles[0].status()?.peers[0].paths[VICTIM].tx == "up", "it was drained");
+        ensure!(bundles[0].status()?.peers[0].paths[VICTIM].tx == PathState::Up, "it was drained");
 
         let rights = fs::read_to_string(format!("/proc/{}/status", server.pid()))?;
         let field = |name: &str| {

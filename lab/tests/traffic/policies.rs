@@ -3,6 +3,7 @@
 use anyhow::{Result, ensure};
 use tabane_kit::bundle::{Bundle, Options, address};
 use tabane_kit::counters::received_bytes;
+use tabane_kit::status::Questions;
 use tabane_kit::topology::Topology;
 use tabane_proto::{Nature, PolicyKind};
 

@@ -8,6 +8,7 @@ use anyhow::{Result, ensure};
 use tabane_kit::bundle::address;
 use tabane_kit::clock::wait_for;
 use tabane_kit::counters::protocol;
+use tabane_kit::status::Questions;
 
 use crate::stage::{FAST, options, plan, with_bundles};
 use crate::{Case, Need};

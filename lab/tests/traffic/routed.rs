@@ -40,7 +40,7 @@ pub(crate) enum Ip {
 
 impl Ip {
     /// Bytes before a cell.
-    pub(crate) fn headers(self) -> u64 {
+    pub(crate) fn headers(self) -> u32 {
         if self == Ip::V4 { 28 } else { 48 }
     }
 
@@ -144,7 +144,7 @@ fn routed() -> Result<()> {
     let mut bundles = start(&hosts, |host, link| end(Ip::V4, host, link))?;
     for (number, bundle) in bundles.iter().enumerate() {
         for link in &bundle.status()?.peers[0].paths {
-            ensure!(link.endpoint == endpoint(&end(Ip::V4, 1 - number, link.link)), "{link:?}");
+            ensure!(link.endpoint == endpoint(&end(Ip::V4, 1 - number, link.link as usize)), "{link:?}");
         }
     }
     both_carry(&hosts)?;

@@ -13,7 +13,7 @@ use tabane_kit::bundle::{Bundle, DEVICE, Options, Protection, address, program};
 use tabane_kit::clock::wait_for;
 use tabane_kit::netns::Namespace;
 use tabane_kit::process::Process;
-use tabane_kit::status::Status;
+use tabane_kit::status::{Questions, Status};
 use tabane_kit::tool;
 use tabane_kit::topology::{Topology, nic};
 use tabane_kit::workload::sequence::{Pace, Sequence};

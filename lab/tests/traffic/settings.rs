@@ -9,7 +9,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, ensure};
 use tabane_kit::bundle::{Bundle, DEVICE, Options, Protection, address, program};
 use tabane_kit::process::Process;
-use tabane_kit::status::Status;
+use tabane_kit::status::{PathState, Questions, Status, by_interrupt};
 use tabane_kit::tool;
 use tabane_kit::topology::{LinkPlan, Plan, Topology, Wiring, nic};
 use tabane_kit::window::Window;
@@ -220,7 +220,7 @@ fn completion() -> Result<()> {
             let link = &status.links[0];
             ensure!(link.kind.starts_with("ether/xdp"), "{}", link.kind);
             let completion = link.completion.as_ref().context("AF_XDP")?;
-            let share = completion.by_interrupt();
+            let share = by_interrupt(completion);
             ensure!(completion.method == way, "{} in place of {way}", completion.method);
             ensure!((share > 0.5) == (way == "interrupt"), "{way}: {share:.2} by interrupts");
             Ok(())
@@ -246,7 +246,10 @@ fn spare() -> Result<()> {
         bundles.push(Bundle::start_from(host, &program(None)?, DEVICE, &path)?);
     }
     let is_drained = |status: &Status| {
-        status.peers.iter().any(|peer| peer.paths.iter().any(|path| path.link == 1 && path.tx == "drained"))
+        status
+            .peers
+            .iter()
+            .any(|peer| peer.paths.iter().any(|path| path.link == 1 && path.tx == PathState::Drained))
     };
     for bundle in &mut bundles {
         bundle.wait_until("a drained link", is_drained)?;

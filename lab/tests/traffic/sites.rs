@@ -19,7 +19,7 @@ use tabane_kit::hosts::Hosts;
 use tabane_kit::netns::Namespace;
 use tabane_kit::prerequisites::{CONNTRACK, NFT, Tool};
 use tabane_kit::process::Process;
-use tabane_kit::status::LINK_DOWN;
+use tabane_kit::status::{LINK_DOWN, Questions, paths_up};
 use tabane_kit::tool;
 use tabane_kit::topology::nic;
 use tabane_kit::workload::transfer::{Source, Transfer};
@@ -272,7 +272,7 @@ fn relayed() -> Result<()> {
     ];
     for (bundle, peers) in bundles.iter_mut().zip([1, 1, 2]) {
         bundle.wait_until("its peers", |status| {
-            status.peers.iter().filter(|peer| peer.paths_up() == 1).count() == peers
+            status.peers.iter().filter(|peer| paths_up(peer) == 1).count() == peers
         })?;
     }
     b.set("net/ipv4/ip_forward", "1")?;

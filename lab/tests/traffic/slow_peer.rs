@@ -8,6 +8,7 @@ use tabane_kit::bundle::{Bundle, address};
 use tabane_kit::clock::wait_for;
 use tabane_kit::counters::received_bytes;
 use tabane_kit::rate::Bitrate;
+use tabane_kit::status::Questions;
 use tabane_kit::topology::{LinkPlan, Plan, Topology};
 use tabane_kit::workload::transfer::{Source, Transfer};
 

@@ -7,7 +7,7 @@ use tabane_kit::bundle::{self, Bundle, DEVICE, Options, address};
 use tabane_kit::counters::received_bytes;
 use tabane_kit::netns::Namespace;
 use tabane_kit::rate::Bitrate;
-use tabane_kit::status::Path;
+use tabane_kit::status::{PathStatus, Questions};
 use tabane_kit::topology::{LinkPlan, Plan, Topology, nic};
 use tabane_kit::workload::transfer::{self, Source, Transfer};
 
@@ -130,11 +130,11 @@ pub(crate) fn received(topology: &Topology) -> Result<[u64; 2]> {
 }
 
 /// Whether a sound link lost next to nothing: a queueing discipline may drop a cell that a packet socket has taken.
-pub(crate) fn lost_little(link: &Path) -> bool {
+pub(crate) fn lost_little(link: &PathStatus) -> bool {
     link.cells_lost * 100 < link.cells_received
 }
 
 /// Whether a sound link brought cells and lost none: what finds no room waits for it.
-pub(crate) fn lost_nothing(link: &Path) -> bool {
+pub(crate) fn lost_nothing(link: &PathStatus) -> bool {
     link.cells_received > 0 && link.cells_lost == 0
 }

@@ -7,7 +7,7 @@ use tabane_kit::bundle::{self, DEVICE};
 use tabane_kit::clock::{milliseconds_between, monotonic_ns};
 use tabane_kit::netns::Namespace;
 use tabane_kit::process::Process;
-use tabane_kit::status::LINK_DOWN;
+use tabane_kit::status::{LINK_DOWN, PathState, Questions};
 use tabane_kit::topology::nic;
 
 use crate::faults::carry;
@@ -91,7 +91,7 @@ fn watch() -> Result<()> {
         ensure!(bundles[0].status()?.policy == "rr", "another policy");
         terminal.press(&["Down", "d"])?;
         terminal.shows("a drained link", |screen| has_row(screen, VICTIM, "drained"))?;
-        ensure!(bundles[0].status()?.peers[0].paths[VICTIM].tx == "drained", "it is not drained");
+        ensure!(bundles[0].status()?.peers[0].paths[VICTIM].tx == PathState::Drained, "it is not drained");
         terminal.press(&["r"])?;
         terminal.shows("a link that is used again", |screen| has_row(screen, VICTIM, "up"))?;
         for (view, sign) in [("2", "HEALTH"), ("3", "FLOW"), ("4", "EVENT"), ("h", "this help")] {

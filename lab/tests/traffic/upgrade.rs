@@ -10,6 +10,7 @@ use tabane_kit::bundle::{Bundle, address};
 use tabane_kit::clock::monotonic_ns;
 use tabane_kit::counters::protocol;
 use tabane_kit::rate::Bitrate;
+use tabane_kit::status::Questions;
 use tabane_kit::topology::{Plan, Topology};
 use tabane_kit::workload::sequence::{Pace, Sequence};
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use anyhow::{Result, ensure};
 use tabane_kit::bundle::{Bundle, Options, address};
-use tabane_kit::status::LINK_DOWN;
+use tabane_kit::status::{LINK_DOWN, paths_up};
 use tabane_kit::topology::{Topology, nic};
 use tabane_kit::window::Window;
 use tabane_kit::workload::{Stream, ping_pong};
@@ -67,7 +67,7 @@ fn death() -> Result<()> {
             let victim = round % 2;
             bundles[victim].kill()?;
             bundles[1 - victim]
-                .wait_until("the death", |status| status.peers.iter().all(|peer| peer.paths_up() == 0))?;
+                .wait_until("the death", |status| status.peers.iter().all(|peer| paths_up(peer) == 0))?;
             bundles[victim].start_again()?;
             ready(bundles, 1)?;
             send_file(topology.host(0), topology.host(1), address(1), FILE)?;

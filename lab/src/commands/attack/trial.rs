@@ -16,7 +16,7 @@ use tabane_kit::bundle::{self, Bundle, DEVICE};
 use tabane_kit::clock::{monotonic_ns, wait_for};
 use tabane_kit::cpu::Usage;
 use tabane_kit::memory;
-use tabane_kit::status::Status;
+use tabane_kit::status::{Questions, Status};
 use tabane_kit::topology::nic;
 use tabane_kit::workload::sequence::{Pace, Sequence};
 use tabane_kit::workload::transfer::{Source, Transfer};

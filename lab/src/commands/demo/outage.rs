@@ -13,7 +13,7 @@ use tabane_kit::counters::received_bytes;
 use tabane_kit::netns::Namespace;
 use tabane_kit::progress;
 use tabane_kit::rate::Bitrate;
-use tabane_kit::status::{Event, LINK_DOWN, LINK_UP, Status};
+use tabane_kit::status::{Entry, LINK_DOWN, LINK_UP, Questions, Status, is_on};
 use tabane_kit::strip::Strip;
 use tabane_kit::topology::{Moment, Topology};
 use tabane_kit::workload::Stream;
@@ -169,9 +169,8 @@ fn recovery(ends: &[Status], revived: Moment) -> Option<u64> {
 /// Links taken for dead that were not.
 fn false_alarms(ends: &[Status], killed: Moment, revived: Moment) -> usize {
     let dead = killed.before_ns..=revived.after_ns;
-    let is_false = |event: &&Event| {
-        event.what == LINK_DOWN && !(event.link == Some(VICTIM) && dead.contains(&event.at_ns))
-    };
+    let is_false =
+        |event: &&Entry| event.what == LINK_DOWN && !(is_on(event, VICTIM) && dead.contains(&event.at_ns));
     ends.iter().map(|end| end.events.iter().filter(is_false).count()).sum()
 }
 

@@ -14,7 +14,7 @@ use tabane_kit::bundle::{self, Bundle};
 use tabane_kit::clock::wait_for;
 use tabane_kit::netns::{Namespace, joined};
 use tabane_kit::progress;
-use tabane_kit::status::Status;
+use tabane_kit::status::{Questions, Status};
 use tabane_kit::workload::delivery::{self, Delivery, Taker};
 use tabane_kit::workload::ping::{Pings, ping};
 use tabane_kit::workload::transfer::Source;

@@ -13,6 +13,7 @@ use tabane_kit::bundle::{self, Bundle};
 use tabane_kit::clock::wait_for;
 use tabane_kit::counters::packets;
 use tabane_kit::netns::Namespace;
+use tabane_kit::status::Questions;
 use tabane_kit::topology::nic;
 use tabane_kit::workload::ping::ping;
 

@@ -12,7 +12,7 @@ use socket2::Socket;
 use tabane_kit::bundle::{Bundle, DEVICE};
 use tabane_kit::clock::wait_for;
 use tabane_kit::netns::Namespace;
-use tabane_kit::status::{Path, Status};
+use tabane_kit::status::{PathState, PathStatus, Status};
 use tabane_kit::tool;
 use tabane_kit::topology::{Topology, nic};
 
@@ -58,7 +58,7 @@ const SILENT: [Fault; 9] = [
         "one-way-in",
         |topology, bundles| {
             hook(topology.switch(BROKEN), "netdev", "ingress device port2", "meta l4proto udp drop")?;
-            until(bundles, |path| path.rx == "down")
+            until(bundles, |path| path.rx == PathState::Down)
         },
         |topology, _| unhook(topology.switch(BROKEN), "netdev"),
     ),
@@ -214,7 +214,7 @@ const COSTLY: [Fault; 11] = [
                 "output",
                 &format!("oifname {} udp dport {PORT} drop", nic(BROKEN)),
             )?;
-            until(bundles, |path| path.tx == "down")
+            until(bundles, |path| path.tx == PathState::Down)
         },
         |topology, _| unhook(topology.host(0), "inet"),
     ),
@@ -266,24 +266,27 @@ pub(super) fn one_by_one(faults: &[Fault], way: Way, topology: &Topology, links:
 }
 
 /// Waits until the first host sees the broken path so.
-fn until(bundles: &mut [Bundle<'_>], wanted: fn(&Path) -> bool) -> Result<()> {
+fn until(bundles: &mut [Bundle<'_>], wanted: fn(&PathStatus) -> bool) -> Result<()> {
     let seen = |status: &Status| {
-        status.peers.iter().any(|peer| peer.paths.iter().any(|path| path.link == BROKEN && wanted(path)))
+        status
+            .peers
+            .iter()
+            .any(|peer| peer.paths.iter().any(|path| path.link as usize == BROKEN && wanted(path)))
     };
     bundles[0].wait_until("the broken path", seen).map(drop)
 }
 
 fn kill(topology: &Topology, bundles: &mut [Bundle<'_>]) -> Result<()> {
     topology.kill_switch(BROKEN)?;
-    until(bundles, |path| path.tx == "down" && path.rx == "down")
+    until(bundles, |path| path.tx == PathState::Down && path.rx == PathState::Down)
 }
 
 fn flap(topology: &Topology, bundles: &mut [Bundle<'_>]) -> Result<()> {
     for _ in 0..3 {
         topology.pull_cable(0, BROKEN)?;
-        until(bundles, |path| path.tx == "down")?;
+        until(bundles, |path| path.tx == PathState::Down)?;
         topology.plug_cable(0, BROKEN)?;
-        until(bundles, |path| path.tx == "up" && path.rx == "up")?;
+        until(bundles, |path| path.tx == PathState::Up && path.rx == PathState::Up)?;
     }
     Ok(())
 }
@@ -312,7 +315,10 @@ fn unhook(host: &Namespace, family: &str) -> Result<()> {
 
 fn close(topology: &Topology, bundles: &mut [Bundle<'_>], host: usize, rule: &str) -> Result<()> {
     hook(topology.host(host), "inet", "input", &format!("iifname {} {rule}", nic(BROKEN)))?;
-    until(bundles, if host == 0 { |path| path.rx == "down" } else { |path| path.tx == "down" })
+    until(
+        bundles,
+        if host == 0 { |path| path.rx == PathState::Down } else { |path| path.tx == PathState::Down },
+    )
 }
 
 pub(super) fn ethtool(host: &Namespace, arguments: &str) -> Result<()> {
@@ -381,7 +387,7 @@ fn flood(topology: &Topology, bundles: &mut [Bundle<'_>]) -> Result<()> {
     })?;
     bundles[0].signal(Signal::SIGCONT)?;
     sent?;
-    until(bundles, |path| path.tx == "up" && path.rx == "up")
+    until(bundles, |path| path.tx == PathState::Up && path.rx == PathState::Up)
 }
 
 /// Sets the receive buffer of the daemon's socket on the broken link.

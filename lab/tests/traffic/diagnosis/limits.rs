@@ -13,7 +13,7 @@ use tabane_kit::machine::processors as processors_of_the_machine;
 use tabane_kit::netns::{Namespace, joined};
 use tabane_kit::process::Process;
 use tabane_kit::rate::Bitrate;
-use tabane_kit::status::Status;
+use tabane_kit::status::{PathState, Status};
 use tabane_kit::tool;
 use tabane_kit::topology::{LinkPlan, Plan, Topology, Wiring};
 use tabane_kit::workload::transfer::{Source, Transfer};
@@ -166,7 +166,7 @@ fn alone(way: Way) -> Result<Said> {
 fn dead(way: Way) -> Result<Said> {
     undisturbed(way, Wiring::Switch, links([RATE; 2]), &way.options(&[])?, |topology, bundles| {
         topology.kill_switch(BROKEN)?;
-        let dead = |status: &Status| status.peers.iter().all(|peer| peer.paths[BROKEN].tx == "down");
+        let dead = |status: &Status| status.peers.iter().all(|peer| peer.paths[BROKEN].tx == PathState::Down);
         bundles[0].wait_until("a dead link", dead)?;
         under_load(topology, way, BEGUN)
     })

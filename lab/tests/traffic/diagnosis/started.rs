@@ -5,6 +5,7 @@ use std::io::Write;
 
 use anyhow::Result;
 use tabane_kit::bundle::{Bundle, DEVICE, Options, Protection};
+use tabane_kit::status::Questions;
 use tabane_kit::topology::Topology;
 use tempfile::NamedTempFile;
 

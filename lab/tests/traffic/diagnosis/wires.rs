@@ -3,7 +3,7 @@
 use anyhow::{Context, Result};
 use tabane_kit::bundle::{Bundle, DEVICE, Options};
 use tabane_kit::emulator::Impairment;
-use tabane_kit::status::Status;
+use tabane_kit::status::{PathState, Status};
 use tabane_kit::topology::{LinkPlan, Plan, Topology, Wiring, nic};
 
 use super::bundle::ethtool;
@@ -61,7 +61,7 @@ fn filtered(way: Way) -> Result<Said> {
     way.ready(&mut bundles, 2)?;
     hosts[0].set(&format!("net/ipv4/conf/{}/rp_filter", nic(BROKEN)), "1")?;
     hosts[0].ip(&format!("route replace 10.2.{}.0/24 via 10.1.1.99 dev {}", BROKEN + 1, nic(0)))?;
-    let down = |status: &Status| status.peers.iter().all(|peer| peer.paths[BROKEN].rx == "down");
+    let down = |status: &Status| status.peers.iter().all(|peer| peer.paths[BROKEN].rx == PathState::Down);
     bundles[0].wait_until("a path that is filtered", down)?;
     let said = doctor(&hosts[0], &[DEVICE])?;
     Bundle::stop_all(bundles)?;

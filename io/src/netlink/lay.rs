@@ -1,0 +1,56 @@
+//! Cables and bridges of tests and the lab.
+
+use std::os::fd::{AsFd, AsRawFd};
+
+use netlink_packet_core::{NLM_F_CREATE, NLM_F_EXCL};
+use netlink_packet_route::RouteNetlinkMessage;
+use netlink_packet_route::link::{
+    BridgeStpState, InfoBridge, InfoData, InfoKind, InfoVeth, LinkAttribute, LinkFlags, LinkInfo, LinkMessage,
+};
+
+use super::device::named;
+use super::{NetlinkError, change};
+
+/// Makes a veth pair, both ends down: `near` here and `far` in `namespace`.
+///
+/// # Errors
+/// [`NetlinkError`]; `EEXIST` when there is a device of one of the names.
+pub fn add_cable(near: &str, far: &str, namespace: impl AsFd) -> Result<(), NetlinkError> {
+    let mut peer = named(far);
+    peer.attributes.push(LinkAttribute::NetNsFd(namespace.as_fd().as_raw_fd()));
+    add(named(near), InfoKind::Veth, InfoData::Veth(InfoVeth::Peer(peer)))
+        .map_err(|error| NetlinkError::new("lay a cable", error))
+}
+
+/// Makes a bridge, up, whose ports forward at once, and all that is sent to groups.
+///
+/// # Errors
+/// [`NetlinkError`]; `EEXIST` when there is a device of that name.
+pub fn add_bridge(name: &str) -> Result<(), NetlinkError> {
+    let mut bridge = named(name);
+    (bridge.header.flags, bridge.header.change_mask) = (LinkFlags::Up, LinkFlags::Up);
+    let settings = vec![
+        InfoBridge::StpState(BridgeStpState::Disabled),
+        InfoBridge::ForwardDelay(0),
+        InfoBridge::MulticastSnooping(false),
+    ];
+    add(bridge, InfoKind::Bridge, InfoData::Bridge(settings))
+        .map_err(|error| NetlinkError::new("make a bridge", error))
+}
+
+/// Makes the device a port of the bridge of this index.
+///
+/// # Errors
+/// [`NetlinkError`].
+pub fn plug(index: u32, bridge: u32) -> Result<(), NetlinkError> {
+    let mut message = LinkMessage::default();
+    message.header.index = index;
+    message.attributes.push(LinkAttribute::Controller(bridge));
+    change(RouteNetlinkMessage::SetLink(message), 0)
+        .map_err(|error| NetlinkError::new("plug a device into a bridge", error))
+}
+
+fn add(mut message: LinkMessage, kind: InfoKind, data: InfoData) -> std::io::Result<()> {
+    message.attributes.push(LinkAttribute::LinkInfo(vec![LinkInfo::Kind(kind), LinkInfo::Data(data)]));
+    change(RouteNetlinkMessage::NewLink(message), NLM_F_CREATE | NLM_F_EXCL)
+}
