@@ -167,7 +167,10 @@ impl<M: Machine> Links<M> {
             members.resize_with(usize::from(number) + 1, || None);
         }
         let Medium { carrier, .. } = medium;
-        self.workers.send(|| Command::Carrier { link: number, carrier });
+        // The worker itself watches the carrier of a window, and says when that is gone.
+        if !carrier {
+            self.workers.send(|| Command::Carrier { link: number, carrier });
+        }
         self.record("link-added", number, &link.nic, "joined the bundle");
         members[usize::from(number)] = Some(Member::new(link, &medium));
         Ok(number)
