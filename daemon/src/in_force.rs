@@ -16,14 +16,15 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use crate::config::Config;
 use crate::group::Trust;
 use crate::links::{Links, Present};
+use crate::machine::{Machine, ThisMachine};
 use crate::origin::Origin;
 use crate::refusal::Refusal;
 pub(crate) use difference::{Difference, Part, differences, link_differences};
 pub use told::Told;
 
 /// The configuration in force.
-pub(crate) struct InForce {
-    links: Arc<Links>,
+pub(crate) struct InForce<M: Machine = ThisMachine> {
+    links: Arc<Links<M>>,
     /// All but the links; the primary is a number of a link.
     rest: Mutex<Config>,
     filed: Mutex<Filed>,
@@ -38,11 +39,11 @@ pub(crate) struct Filed {
     pub(crate) origin: Origin,
 }
 
-impl InForce {
+impl<M: Machine> InForce<M> {
     /// Of a bundle that has begun with `config`, over `links`.
-    pub(crate) fn new(config: &Config, filed: Filed, links: Arc<Links>) -> InForce {
+    pub(crate) fn new(config: &Config, filed: Filed, links: Arc<Links<M>>) -> Self {
         let rest = Config { links: Vec::new(), ..config.clone() };
-        InForce { links, rest: Mutex::new(rest), filed: Mutex::new(filed) }
+        Self { links, rest: Mutex::new(rest), filed: Mutex::new(filed) }
     }
 
     /// All of it, without links that are on their way out.

@@ -21,6 +21,7 @@ use tabane_seal::sha256;
 
 use crate::config::{Config, DataPath, EtherConfig, LinkConfig, WindowConfig, link_name};
 use crate::events::{Entry, EventLog};
+use crate::machine::{Machine, ThisMachine};
 use crate::medium::{Medium, mtu_least};
 use crate::privileges::may_open_frames;
 use crate::refusal::Refusal;
@@ -34,10 +35,11 @@ pub(crate) use greeted::{Addresses, of_worker};
 pub(crate) const RECEIVE_BUFFER: usize = 7 << 20;
 
 /// The links, by number.
-pub(crate) struct Links {
+pub(crate) struct Links<M: Machine = ThisMachine> {
+    machine: M,
     /// As the bundle was started: here only what never changes is read.
     config: Config,
-    workers: Workers,
+    workers: Workers<M::Socket>,
     events: Arc<EventLog>,
     members: Mutex<Vec<Option<Member>>>,
     /// Known when a member's sockets are opened: locked after `members`.
@@ -70,24 +72,35 @@ pub(crate) struct Present {
 }
 
 /// A link whose sockets are open, so that the workers need only take it in.
-struct Opened {
+struct Opened<S> {
     link: LinkConfig,
     medium: Medium,
-    shares: Vec<Share>,
+    shares: Vec<Share<S>>,
 }
 
 /// The socket and settings with which one worker adds a link.
-struct Share {
-    socket: (String, AnyLink),
+struct Share<S> {
+    socket: (String, S),
     settings: LinkSettings,
 }
 
-impl Links {
+impl<M: Machine> Links<M> {
     /// The links that the bundle is started with, over these NICs or windows.
-    pub(crate) fn new(config: &Config, media: &[Medium], workers: Workers, events: Arc<EventLog>) -> Self {
+    pub(crate) fn new(
+        machine: M,
+        config: &Config,
+        media: &[Medium],
+        workers: Workers<M::Socket>,
+        events: Arc<EventLog>,
+    ) -> Self {
         let member = |(link, medium): (&LinkConfig, &Medium)| Some(Member::new(link.clone(), medium));
         let members = Mutex::new(config.links.iter().zip(media).map(member).collect());
-        Self { config: config.clone(), workers, events, members, addresses: Mutex::default() }
+        Self { machine, config: config.clone(), workers, events, members, addresses: Mutex::default() }
+    }
+
+    /// What the links run on.
+    pub(crate) fn machine(&self) -> &M {
+        &self.machine
     }
 
     /// Adds a link; returns its number.
@@ -105,7 +118,7 @@ impl Links {
     }
 
     /// Opens the sockets of a link that is to join.
-    fn open_new(&self, mut link: LinkConfig) -> Result<Opened, Refusal> {
+    fn open_new(&self, mut link: LinkConfig) -> Result<Opened<M::Socket>, Refusal> {
         if link.nic == self.config.name {
             return Err(Refusal::Input(format!("{} is the bundle's own device", link.nic)));
         }
@@ -125,7 +138,7 @@ impl Links {
             return Err(Refusal::Input(format!("link {}: {why}", link_name(&link))));
         }
         self.check_names(&link)?;
-        let medium = Medium::usable(&link).map_err(Refusal::Input)?;
+        let medium = self.machine.medium(&link).map_err(Refusal::Input)?;
         let shares = self.open(&mut link, &medium).map_err(Refusal::Input)?;
         Ok(Opened { link, medium, shares })
     }
@@ -138,7 +151,7 @@ impl Links {
     }
 
     /// All workers take a link in; returns its number.
-    fn take_in(&self, members: &mut Vec<Option<Member>>, opened: Opened) -> Result<u8, Refusal> {
+    fn take_in(&self, members: &mut Vec<Option<Member>>, opened: Opened<M::Socket>) -> Result<u8, Refusal> {
         let Opened { link, medium, shares } = opened;
         let add = |Share { socket, settings }, answer| Command::AddLink { socket, settings, answer };
         let numbers = self.workers.ask_each(shares, add);
@@ -152,6 +165,11 @@ impl Links {
         };
         if members.len() <= usize::from(number) {
             members.resize_with(usize::from(number) + 1, || None);
+        }
+        let Medium { carrier, .. } = medium;
+        // The worker itself watches the carrier of a window, and says when that is gone.
+        if !carrier {
+            self.workers.send(|| Command::Carrier { link: number, carrier });
         }
         self.record("link-added", number, &link.nic, "joined the bundle");
         members[usize::from(number)] = Some(Member::new(link, &medium));
@@ -214,7 +232,7 @@ impl Links {
                 NicEvent::Address { index, .. } if *index != member.nic => continue,
                 // The NIC has another address: the workers greet the peers from it.
                 NicEvent::Missed | NicEvent::Address { .. } => {
-                    netlink::nic(&member.link.nic).ok().filter(|nic| nic.index == member.nic)
+                    self.machine.nic(&member.link.nic).filter(|nic| nic.index == member.nic)
                 }
                 _ => continue,
             };
@@ -245,20 +263,6 @@ impl Links {
         }
     }
 
-    /// Tells the workers how fast the links' NICs are, and what they have carried.
-    pub(crate) fn report_nics(&self, speeds: &Speeds) {
-        let members = self.lock();
-        let present = (0u8..).zip(members.iter()).filter_map(|(link, member)| Some((link, member.as_ref()?)));
-        let nics: Vec<_> = present.filter(|(_, member)| member.has_nic()).collect();
-        let speeds = speeds.of(nics.iter().map(|(_, member)| member.link.nic.clone()).collect());
-        let report = |((link, member), speed): (&(u8, &Member), Option<u64>)| {
-            let counted = netlink::nic_statistics(member.nic).ok()?;
-            Some((*link, NicReport { speed, sent: counted.tx_bytes, received: counted.rx_bytes }))
-        };
-        let reports: Arc<[_]> = nics.iter().zip(speeds).filter_map(report).collect();
-        self.workers.send(|| Command::Nics(Arc::clone(&reports)));
-    }
-
     /// Takes NICs back that were deleted and exist again. To be called after changes of NICs and at intervals: an
     /// address may come late.
     pub(crate) fn take_back(&self) {
@@ -266,7 +270,9 @@ impl Links {
         let present =
             (0u8..).zip(members.iter_mut()).filter_map(|(number, member)| Some((number, member.as_mut()?)));
         for (link, member) in present.filter(|(_, member)| !member.leaving && member.lost) {
-            let opened = Medium::usable(&member.link)
+            let opened = self
+                .machine
+                .medium(&member.link)
                 .and_then(|medium| Ok((self.open(&mut member.link, &medium)?, medium)));
             match opened {
                 Ok((shares, medium)) => {
@@ -289,7 +295,7 @@ impl Links {
     }
 
     /// Opens the link's sockets for all workers.
-    fn open(&self, link: &mut LinkConfig, medium: &Medium) -> Result<Vec<Share>, String> {
+    fn open(&self, link: &mut LinkConfig, medium: &Medium) -> Result<Vec<Share<M::Socket>>, String> {
         let wanted = link.ether;
         if self.config.access.sandbox && wanted.is_some_and(|ether| ether.engine != Engine::Packet) {
             tracing::info!(
@@ -300,7 +306,7 @@ impl Links {
         }
         let addresses = self.addresses();
         let open = |number| {
-            let socket = (link.nic.clone(), bind(&self.config, link, number)?);
+            let socket = (link.nic.clone(), self.machine.open(&self.config, link, number)?);
             Ok(Share { socket, settings: link_settings(link, medium, number, &addresses) })
         };
         let shares = (0..self.config.workers).map(open).collect();
@@ -319,6 +325,22 @@ impl Links {
 
     fn lock(&self) -> MutexGuard<'_, Vec<Option<Member>>> {
         self.members.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Links {
+    /// Tells the workers how fast the links' NICs are, and what they have carried.
+    pub(crate) fn report_nics(&self, speeds: &Speeds) {
+        let members = self.lock();
+        let present = (0u8..).zip(members.iter()).filter_map(|(link, member)| Some((link, member.as_ref()?)));
+        let nics: Vec<_> = present.filter(|(_, member)| member.has_nic()).collect();
+        let speeds = speeds.of(nics.iter().map(|(_, member)| member.link.nic.clone()).collect());
+        let report = |((link, member), speed): (&(u8, &Member), Option<u64>)| {
+            let counted = netlink::nic_statistics(member.nic).ok()?;
+            Some((*link, NicReport { speed, sent: counted.tx_bytes, received: counted.rx_bytes }))
+        };
+        let reports: Arc<[_]> = nics.iter().zip(speeds).filter_map(report).collect();
+        self.workers.send(|| Command::Nics(Arc::clone(&reports)));
     }
 }
 
@@ -378,7 +400,7 @@ pub(crate) fn bind_all(config: &Config) -> Result<(Config, Vec<Vec<AnyLink>>), S
 
 /// Worker `number`'s socket or seat of a link. The first worker chooses a free slot if none is configured, and
 /// the others take the same.
-fn bind(config: &Config, link: &mut LinkConfig, number: u16) -> Result<AnyLink, String> {
+pub(crate) fn bind(config: &Config, link: &mut LinkConfig, number: u16) -> Result<AnyLink, String> {
     if let Some(window) = &mut link.window {
         let opened = MemLink::open(&seat(config, window, number)?).map_err(|error| error.to_string())?;
         window.slot = Some(opened.slot());

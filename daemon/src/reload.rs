@@ -1,7 +1,7 @@
 //! `tabane reload`: reads the file of a running bundle again, and has the bundle change what differs.
 //!
 //! The daemon cannot open files. So the command reads the file and the keys that it names with the rights of its user, checks
-//! everything, and sends what it has understood; the daemon compares that with what is in force (`requests/reload.rs`).
+//! everything, and sends what it has understood; the daemon compares that with what is in force (`shell/reload.rs`).
 
 use std::path::{Path, PathBuf};
 

@@ -24,11 +24,13 @@ use crate::handover::{self, BundleState};
 use crate::in_force::{Filed, InForce};
 use crate::kernel_path::KernelPath;
 use crate::links::Links;
+use crate::machine::ThisMachine;
 use crate::medium::Medium;
 use crate::names::{self, Resolver};
 use crate::notify::Notify;
 use crate::refusal::Refusal;
 use crate::requests::Requests;
+use crate::shell::Shell;
 use crate::speeds::Speeds;
 use crate::watchdog::Watchdog;
 use crate::worker::{Command, Files};
@@ -104,17 +106,11 @@ impl Running {
         let channels = threads.iter().map(|worker| (worker.commands.clone(), Arc::clone(&worker.waker)));
         let workers = Workers::new(channels);
         let stop = Arc::new(Waker::new().context("cannot make an eventfd")?);
-        let links = Arc::new(Links::new(config, media, workers.clone(), Arc::clone(&events)));
+        let machine = ThisMachine { device: Arc::clone(&device) };
+        let links = Arc::new(Links::new(machine, config, media, workers.clone(), Arc::clone(&events)));
         let (name, in_force) = (config.name.clone(), InForce::new(config, filed, Arc::clone(&links)));
-        let requests = Requests {
-            in_force,
-            workers: workers.clone(),
-            links,
-            device,
-            kernel,
-            events,
-            stop: Arc::clone(&stop),
-        };
+        let shell = Shell { in_force, workers: workers.clone(), links, events };
+        let requests = Requests { shell, device, kernel, stop: Arc::clone(&stop) };
         let dark = (0..).zip(media).filter(|(_, medium)| !medium.carrier);
         let dark = dark.map(|(number, _)| number).collect();
         Ok(Running {
@@ -133,13 +129,10 @@ impl Running {
     /// Starts the workers, after another process's workers have paused.
     /// `peers`: how many peers those had.
     pub(crate) fn begin(&self, peers: usize) {
-        for link in self.dark.iter().copied() {
-            self.workers.send(|| Command::Carrier { link, carrier: false });
-        }
         self.workers.send(|| Command::TakeOver { peers });
         let detail = format!("version {} took over", env!("CARGO_PKG_VERSION"));
         let what = "upgraded".to_owned();
-        self.requests.events.keep(now_ns(), Entry { what, detail, ..Entry::default() });
+        self.requests.shell.events.keep(now_ns(), Entry { what, detail, ..Entry::default() });
     }
 
     /// Runs until the end. `resolver`: what resolves the names of peers, if there are any.
@@ -154,11 +147,15 @@ impl Running {
         notify: &Notify,
         resolver: Option<Resolver>,
     ) -> anyhow::Result<()> {
+        for link in self.dark.iter().copied() {
+            self.workers.send(|| Command::Carrier { link, carrier: false });
+        }
         if let Some(resolver) = resolver {
-            let (links, events) = (Arc::clone(&self.requests.links), Arc::clone(&self.requests.events));
+            let (links, events) =
+                (Arc::clone(&self.requests.shell.links), Arc::clone(&self.requests.shell.events));
             names::start(resolver, links, events).context("cannot start a thread")?;
         }
-        if self.requests.in_force.rest().security == Security::None {
+        if self.requests.shell.in_force.rest().security == Security::None {
             tracing::warn!(
                 "security = none: cells are neither encrypted nor authenticated; use it on networks of your own"
             );
@@ -173,7 +170,7 @@ impl Running {
         for worker in threads {
             let result = worker.thread.join();
             let result = result.map_err(|_| anyhow::anyhow!("a worker panicked"))?;
-            result.map_err(|error| worker_failed(&name, error, &requests.events))?;
+            result.map_err(|error| worker_failed(&name, error, &requests.shell.events))?;
         }
         let server = server?;
         if server.is_some() {
@@ -221,7 +218,7 @@ impl Running {
 
     fn serve_name(&self, listener: &Listener) -> std::io::Result<Server> {
         let requests = Arc::clone(&self.requests);
-        listener.serve(Arc::clone(&self.requests.events), move |request| requests.answer(&request))
+        listener.serve(Arc::clone(&self.requests.shell.events), move |request| requests.answer(&request))
     }
 
     /// Waits for the end, or for a process that wants to take the bundle over. Follows the NICs and watches the workers
@@ -235,7 +232,7 @@ impl Running {
         listener: &Listener,
         watchdog: &mut Watchdog<'_>,
     ) -> Option<UnixStream> {
-        let links = &self.requests.links;
+        let links = &self.requests.shell.links;
         let mut reported = None;
         loop {
             if reported.is_none_or(|at: Instant| at.elapsed() >= CHECK_EVERY) {
@@ -300,7 +297,7 @@ impl Running {
     }
 
     fn state(&self, watched: Option<Duration>) -> Result<BundleState, Refusal> {
-        let Requests { device, kernel, events, workers, in_force, .. } = &*self.requests;
+        let Requests { shell: Shell { in_force, workers, events, .. }, device, kernel, .. } = &*self.requests;
         let (config, nics) = in_force.whole()?;
         let snapshots = workers.snapshots();
         let first = snapshots.first().filter(|_| snapshots.len() == workers.count());

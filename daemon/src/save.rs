@@ -27,10 +27,8 @@ pub(crate) fn save(name: &str, file: Option<&Path>) -> anyhow::Result<()> {
     let in_force = running.told.understood().map_err(BadInput::new)?;
     let Some(text) = existing(&file)? else { return save_whole(name, &running, &in_force, &file) };
     let before = read_again(name, &file, &text, &running.origin)?;
-    let mut edit = Edit::of(&file, &text, &before)?;
-    edit.take(&in_force)?;
-    let keys = edit.take_keys(&running.groups, &running.told.key_files);
-    let edited = edit.text();
+    let keys = (&running.groups[..], &running.told.key_files[..]);
+    let (edited, keys) = edited((&file, &text), &before, &in_force, keys)?;
     let after = read_again(name, &file, &edited, &running.origin)?;
     if edited != text {
         replace(&file, &edited).map_err(|error| unwritable(&file, &error))?;
@@ -44,6 +42,23 @@ pub(crate) fn save(name: &str, file: Option<&Path>) -> anyhow::Result<()> {
     }
     lines.extend(left(&running.groups, &after, &in_force));
     print(&lines.into_iter().map(|line| line + "\n").collect::<String>())
+}
+
+/// A file as it is when it says what is in force, and a sentence when its keys are others. `before`: what it says now. `keys`: the numbers
+/// of the group keys in force, and their files.
+///
+/// # Errors
+/// It writes links or classes in a way that is not edited, or there would be no link left.
+pub(crate) fn edited(
+    (file, text): (&Path, &str),
+    before: &Config,
+    in_force: &Config,
+    keys: (&[String], &[PathBuf]),
+) -> Result<(String, Option<String>), BadInput> {
+    let mut edit = Edit::of(file, text, before)?;
+    edit.take(in_force)?;
+    let keys = edit.take_keys(keys.0, keys.1);
+    Ok((edit.text(), keys))
 }
 
 /// A new file with all that is in force.

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::{Duration, Instant};
 
-use tabane_io::Waker;
+use tabane_io::{AnyLink, Waker};
 
 use crate::snapshot::Snapshot;
 use crate::worker::Command;
@@ -12,18 +12,26 @@ use crate::worker::Command;
 /// How long a request waits for the workers' answers.
 const ANSWER_WITHIN: Duration = Duration::from_secs(1);
 
-/// The workers' channels, in the order of the workers.
-#[derive(Clone)]
-pub(crate) struct Workers(Vec<(Sender<Command>, Arc<Waker>)>);
+/// The workers' channels, in the order of the workers. `S`: the sockets of their links.
+pub(crate) struct Workers<S = AnyLink>(Vec<Channel<S>>);
 
-impl Workers {
+/// What goes to one worker, and what wakes it.
+type Channel<S> = (Sender<Command<S>>, Arc<Waker>);
+
+impl<S> Clone for Workers<S> {
+    fn clone(&self) -> Self {
+        Self(self.0.clone())
+    }
+}
+
+impl<S> Workers<S> {
     /// With one channel and waker for each worker.
-    pub(crate) fn new(channels: impl Iterator<Item = (Sender<Command>, Arc<Waker>)>) -> Self {
+    pub(crate) fn new(channels: impl Iterator<Item = Channel<S>>) -> Self {
         Self(channels.collect())
     }
 
     /// Sends a command to every worker.
-    pub(crate) fn send(&self, command: impl Fn() -> Command) {
+    pub(crate) fn send(&self, command: impl Fn() -> Command<S>) {
         for (commands, waker) in &self.0 {
             // A worker that has ended no longer listens, and the main thread notices its end.
             let _ = commands.send(command());
@@ -33,7 +41,7 @@ impl Workers {
 
     /// Asks every worker; `command` makes the command from the channel for its answer. Gives the answers that come in
     /// time, in any order.
-    pub(crate) fn ask<A>(&self, command: impl Fn(Sender<A>) -> Command) -> Vec<A> {
+    pub(crate) fn ask<A>(&self, command: impl Fn(Sender<A>) -> Command<S>) -> Vec<A> {
         let (sender, answers) = channel();
         self.send(|| command(sender.clone()));
         drop(sender);
@@ -47,7 +55,11 @@ impl Workers {
     }
 
     /// Asks every worker, each with its own part of `parts`.
-    pub(crate) fn ask_each<P, A>(&self, parts: Vec<P>, command: impl Fn(P, Sender<A>) -> Command) -> Vec<A> {
+    pub(crate) fn ask_each<P, A>(
+        &self,
+        parts: Vec<P>,
+        command: impl Fn(P, Sender<A>) -> Command<S>,
+    ) -> Vec<A> {
         let (sender, answers) = channel();
         for ((commands, waker), part) in self.0.iter().zip(parts) {
             let _ = commands.send(command(part, sender.clone()));

@@ -2,6 +2,7 @@
 
 use super::LinkConfig;
 use super::limits::{CLASSES, DSCP, FRAME_SIZE, PORT};
+use super::links::link_name;
 use super::problem::{Place, Problem, quoted};
 use super::settings::{ClassSettings, Given, Settings};
 use super::typed::{number, value, word};
@@ -109,8 +110,22 @@ fn parse_turn(text: &str) -> Result<Turn, String> {
     text.parse().map_err(|_| format!("{} is out of range", quoted(text)))
 }
 
+/// The link that is named so: the one of exactly this name, else the first over the NIC.
+fn named(links: &[LinkConfig], name: &str) -> Option<usize> {
+    let exact = links.iter().position(|link| link_name(link) == name);
+    exact.or_else(|| links.iter().position(|link| link.nic == name))
+}
+
+/// What names the primary among `links`: its NIC, where that is enough.
+pub(super) fn primary_name(links: &[LinkConfig], primary: u8) -> Option<String> {
+    let place = usize::from(primary);
+    let link = links.get(place)?;
+    let is_enough = named(links, &link.nic) == Some(place);
+    Some(if is_enough { link.nic.clone() } else { link_name(link) })
+}
+
 fn primary(problems: &mut Vec<Problem>, given: &Given<String>, links: &[LinkConfig]) -> Option<u8> {
-    let found = links.iter().position(|link| link.nic == given.value);
+    let found = named(links, &given.value);
     if found.is_none() {
         let nics: Vec<&str> = links.iter().map(|link| link.nic.as_str()).collect();
         let what = format!("{} is no link of this bundle", quoted(&given.value));

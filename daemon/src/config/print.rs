@@ -6,7 +6,7 @@ use std::fmt;
 
 use toml::Value;
 
-use super::classes::protocol_name;
+use super::classes::{primary_name, protocol_name};
 use super::fragments::print_fragments;
 use super::units::{print_interval, print_share, print_size};
 use super::{Config, LinkConfig, LinkRate, Offload, Security, WindowConfig, cipher_name};
@@ -59,8 +59,8 @@ impl fmt::Display for Config {
 impl Config {
     fn print_policy_options(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let options = &self.policy_options;
-        match options.primary.and_then(|link| self.links.get(usize::from(link))) {
-            Some(link) => writeln!(f, "primary = {}", text(&link.nic)),
+        match options.primary.and_then(|link| primary_name(&self.links, link)) {
+            Some(name) => writeln!(f, "primary = {}", text(&name)),
             None => writeln!(f, "# primary: none, so that active-backup keeps the link that it has"),
         }?;
         writeln!(f, "preempt = {}", options.preempt)?;

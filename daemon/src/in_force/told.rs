@@ -95,15 +95,6 @@ mod tests {
         assert!(told.without_keys().understood().is_ok_and(|config| config.keys().is_empty()));
     }
 
-    /// A weight for one link alone, and no link that is not drained: both may have come about by hand.
-    #[test]
-    fn links_are_as_they_came_to_be() {
-        let mut config = config();
-        config.links[0].weight = Some(2);
-        config.links[0].drained = true;
-        assert_eq!(Told::of(&config).understood(), Ok(config));
-    }
-
     #[test]
     fn what_is_no_configuration_is_refused() {
         let told = Told { config: "mtu = 7\n[[link]]\nnic = 'eth1'\n".to_owned(), ..Told::default() };

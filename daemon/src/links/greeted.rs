@@ -5,12 +5,13 @@ use std::net::{IpAddr, SocketAddr};
 
 use super::Links;
 use crate::config::{LinkConfig, Peer};
+use crate::machine::Machine;
 use crate::worker::Command;
 
 /// The addresses of the names of peers, as they were resolved last.
 pub(crate) type Addresses = BTreeMap<String, Vec<IpAddr>>;
 
-impl Links {
+impl<M: Machine> Links<M> {
     /// The names of all peers.
     pub(crate) fn names(&self) -> BTreeSet<String> {
         let members = self.lock();

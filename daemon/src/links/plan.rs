@@ -1,9 +1,10 @@
 //! The links of a file in place of those of the bundle: what can fail is done before anything changes.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use super::{Links, Opened, find};
 use crate::config::LinkConfig;
+use crate::machine::Machine;
 use crate::refusal::Refusal;
 use tabane_proto::wire::cell::LINKS;
 
@@ -13,18 +14,18 @@ const FOUND_WITHIN: Duration = Duration::from_secs(1);
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 
 /// What is to be done so that the links are those of a file.
-pub(crate) struct Plan {
-    join: Vec<Opened>,
+pub(crate) struct Plan<S> {
+    join: Vec<Opened<S>>,
     change: Vec<LinkConfig>,
     leave: Vec<LinkConfig>,
 }
 
-impl Links {
+impl<M: Machine> Links<M> {
     /// Opens the links of `wanted` that are to join, and checks whether the others can change as it says.
     ///
     /// # Errors
     /// Why one of them cannot.
-    pub(crate) fn plan(&self, wanted: &[LinkConfig]) -> Result<Plan, Refusal> {
+    pub(crate) fn plan(&self, wanted: &[LinkConfig]) -> Result<Plan<M::Socket>, Refusal> {
         let present: Vec<_> =
             self.present().into_iter().filter(|link| !link.leaves).map(|link| link.config).collect();
         let in_bundle = |link: &&LinkConfig| present.iter().any(|other| other.is_same(link));
@@ -54,7 +55,7 @@ impl Links {
     ///
     /// # Errors
     /// A worker does not answer; what was done until then stays.
-    pub(crate) fn carry_out(&self, plan: Plan) -> Result<(), Refusal> {
+    pub(crate) fn carry_out(&self, plan: Plan<M::Socket>) -> Result<(), Refusal> {
         let Plan { join, change, leave } = plan;
         let joins = !join.is_empty();
         for opened in join {
@@ -79,9 +80,9 @@ impl Links {
         for link in leave {
             bits |= 1 << find(&mut self.lock(), link)?.0;
         }
-        let deadline = Instant::now() + FOUND_WITHIN;
-        while bits != 0 && Instant::now() < deadline && !self.may_drain(bits)? {
-            std::thread::sleep(LOOK_EVERY);
+        let deadline = self.machine.now() + FOUND_WITHIN;
+        while bits != 0 && self.machine.now() < deadline && !self.may_drain(bits)? {
+            self.machine.pause(LOOK_EVERY);
         }
         Ok(())
     }

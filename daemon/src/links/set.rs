@@ -6,10 +6,11 @@ use crate::config::limits::{NAMES, PEERS};
 use crate::config::links::print_peers;
 use crate::config::{LinkChange, LinkConfig, Peer};
 use crate::in_force::{Difference, link_differences};
+use crate::machine::Machine;
 use crate::refusal::Refusal;
 use crate::worker::Command;
 
-impl Links {
+impl<M: Machine> Links<M> {
     /// Drains a link: data takes others. Refused when no other leads to each peer; returns its number.
     pub(crate) fn drain(&self, wanted: &LinkConfig) -> Result<u8, Refusal> {
         let mut members = self.lock();
@@ -152,18 +153,19 @@ mod tests {
     use crate::config::{Config, LinkRate, Ports, parse_change, parse_link};
     use crate::events::EventLog;
     use crate::medium::Medium;
+    use crate::shell::tests::simulated::Simulated;
     use crate::workers::Workers;
 
-    fn links(texts: &[&str]) -> Links {
+    fn links(texts: &[&str]) -> Links<Simulated> {
         let links = texts.iter().map(|text| parse_link(text, Ports::default()).expect("a link"));
         let config = Config { links: links.collect(), ..Config::default() };
         let medium = Medium { index: 1, cell_max: 1_452, mac: None, carrier: true };
         let media = vec![medium; texts.len()];
         let events = Arc::new(EventLog::new().expect("an eventfd"));
-        Links::new(&config, &media, Workers::new(std::iter::empty()), events)
+        Links::new(Simulated::default(), &config, &media, Workers::new(std::iter::empty()), events)
     }
 
-    fn set(links: &Links, text: &str) -> Result<Vec<String>, String> {
+    fn set(links: &Links<Simulated>, text: &str) -> Result<Vec<String>, String> {
         refused(links.set(parse_change(text, Ports::default()).expect("a change")))
     }
 

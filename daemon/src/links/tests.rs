@@ -6,6 +6,7 @@ use tabane_io::Waker;
 
 use super::*;
 use crate::config::{Ports, parse_link};
+use crate::shell::tests::simulated::Simulated;
 
 /// A worker that gets its command but is too busy to answer.
 #[test]
@@ -16,7 +17,13 @@ fn a_link_that_a_worker_lets_go_late_is_gone() {
     let (commands, _busy) = channel();
     let waker = Arc::new(Waker::new().expect("an eventfd"));
     let workers = Workers::new([(commands, waker)].into_iter());
-    let links = Links::new(&config, &media, workers, Arc::new(EventLog::new().expect("an eventfd")));
+    let links = Links::new(
+        Simulated::default(),
+        &config,
+        &media,
+        workers,
+        Arc::new(EventLog::new().expect("an eventfd")),
+    );
     let Err(Refusal::Failed(late)) = links.remove(&link("eth1")) else { panic!("it has answered") };
     assert_eq!(late, "not all workers have let link eth1 go yet");
     let Err(Refusal::Input(gone)) = links.remove(&link("eth1")) else { panic!("it was there") };
@@ -30,7 +37,7 @@ fn a_link_that_needs_cells_does_not_join_where_there_are_to_be_programs() {
     let link = |text: &str| parse_link(text, Ports::default()).expect("a link");
     let config = Config { data_path: DataPath::Kernel, ..Config::default() };
     let events = Arc::new(EventLog::new().expect("an eventfd"));
-    let links = Links::new(&config, &[], Workers::new(std::iter::empty()), events);
+    let links = Links::new(Simulated::default(), &config, &[], Workers::new(std::iter::empty()), events);
     let add = |text: &str| match links.add(link(text)) {
         Err(Refusal::Input(why)) => why,
         _ => panic!("{text} has joined"),

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use toml_edit::{Array, ArrayOfTables, DocumentMut, InlineTable, Item, Table, Value};
 
 use crate::config::units::{print_interval, print_share};
-use crate::config::{Class, Config, LinkConfig, file};
+use crate::config::{Class, Config, LinkConfig, file, link_name};
 use crate::error::BadInput;
 use crate::key::public;
 
@@ -77,13 +77,13 @@ impl<'a> Edit<'a> {
 
     fn take_options(&mut self, now: &Config) {
         let (old, new) = (&self.before.policy_options, &now.policy_options);
-        let nic = |config: &Config, place: Option<u8>| {
-            place.and_then(|place| config.links.get(usize::from(place))).map(|link| link.nic.clone())
+        let name = |config: &Config, place: Option<u8>| {
+            place.and_then(|place| config.links.get(usize::from(place))).map(link_name)
         };
-        let primary = nic(now, new.primary);
-        if nic(self.before, old.primary) != primary {
+        let primary = name(now, new.primary);
+        if name(self.before, old.primary) != primary {
             match primary {
-                Some(nic) => self.set("primary", nic),
+                Some(name) => self.set("primary", name),
                 None => drop(self.document.remove("primary")),
             }
         }

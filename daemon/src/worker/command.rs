@@ -7,7 +7,7 @@ use std::sync::mpsc::Sender;
 
 use tabane_engine::receive;
 use tabane_io::AnyLink;
-use tabane_proto::{Class, Instant, LinkSettings, NicReport, PolicyKind, PolicyOptions};
+use tabane_proto::{Bundle, Class, Instant, LinkSettings, NicReport, PolicyKind, PolicyOptions};
 
 use super::drain::Drain;
 use super::{Worker, clock};
@@ -16,8 +16,8 @@ use crate::group::Trust;
 use crate::links::of_worker;
 use crate::snapshot::Snapshot;
 
-/// A command to a worker.
-pub(crate) enum Command {
+/// A command to a worker. `S`: the sockets of its links.
+pub(crate) enum Command<S = AnyLink> {
     /// A NIC gained or lost its carrier.
     Carrier {
         /// Number of the link.
@@ -30,7 +30,7 @@ pub(crate) enum Command {
     /// Add a link.
     AddLink {
         /// The name of its NIC, and its socket.
-        socket: (String, AnyLink),
+        socket: (String, S),
         /// Its settings for the core.
         settings: LinkSettings,
         /// Where the worker sends its number; `None`: the link could not be added.
@@ -41,7 +41,7 @@ pub(crate) enum Command {
         /// Number of the link.
         link: u8,
         /// The name of the NIC, and the socket over it.
-        socket: (String, AnyLink),
+        socket: (String, S),
         /// Its settings for the core.
         settings: LinkSettings,
         /// Signalled when that is done.
@@ -149,6 +149,44 @@ pub(crate) struct Files {
     pub(crate) links: Vec<OwnedFd>,
 }
 
+impl<S> Command<S> {
+    /// Has the core of worker `number` do what concerns it alone; any other command is given back.
+    pub(crate) fn tell_core(self, bundle: &mut Bundle, now: Instant, number: u16) -> Option<Self> {
+        match self {
+            Command::Carrier { link, carrier } => bundle.handle_carrier(now, link, carrier),
+            Command::Nics(reports) => {
+                reports.iter().for_each(|(link, report)| bundle.handle_nic(now, *link, *report));
+            }
+            Command::Resize { link, cell_max } => bundle.resize_link(now, link, cell_max),
+            Command::Greet { link, endpoints } => {
+                bundle.set_greeted(now, link, of_worker(endpoints, number));
+            }
+            Command::MayDrain { links, answer } => {
+                let _ = answer.send(bundle.may_drain(links));
+            }
+            Command::State { link, rate, weight, drained, answer } => {
+                bundle.state_link(now, link, [rate.up, rate.down], weight);
+                bundle.drain_link(now, link, drained);
+                let _ = answer.send(());
+            }
+            Command::Classes { options, classes, answer } => {
+                bundle.set_classes(options, &classes);
+                let _ = answer.send(());
+            }
+            Command::Policy { kind, answer } => {
+                let old = bundle.policy();
+                if old != kind {
+                    bundle.set_policy(kind);
+                }
+                let _ = answer.send(old);
+            }
+            Command::TakeOver { peers } => bundle.take_over(now, peers),
+            other => return Some(other),
+        }
+        None
+    }
+}
+
 impl Worker {
     /// Does the commands that have come; `true`: end.
     pub(super) fn obey(&mut self) -> bool {
@@ -168,20 +206,17 @@ impl Worker {
 
     /// Does one command; `true`: end. The main thread may have given up waiting for the answer.
     pub(super) fn execute(&mut self, now: Instant, command: Command) -> bool {
+        let Some(command) = command.tell_core(&mut self.bundle, now, self.shared.number) else {
+            return false;
+        };
         match command {
             Command::Stop => return true,
-            Command::Carrier { link, carrier } => self.bundle.handle_carrier(now, link, carrier),
             Command::AddLink { socket, settings, answer } => {
                 let _ = answer.send(self.add(now, socket, settings));
             }
             Command::Replace { link, socket, settings, answer } => {
                 self.replace(now, link, socket, settings);
                 let _ = answer.send(());
-            }
-            Command::Resize { link, cell_max } => self.bundle.resize_link(now, link, cell_max),
-            Command::Greet { link, endpoints } => {
-                let endpoints = of_worker(endpoints, self.shared.number);
-                self.bundle.set_greeted(now, link, endpoints);
             }
             Command::Received(answer) => {
                 let _ = answer.send(self.received());
@@ -217,37 +252,6 @@ impl Worker {
                 self.shared.kernel.hold(false);
                 self.bundle.resume();
             }
-            Command::TakeOver { peers } => self.bundle.take_over(now, peers),
-            other => self.switch(now, other),
-        }
-        false
-    }
-
-    /// Does a command of those that change how the worker works, or ask for that.
-    fn switch(&mut self, now: Instant, command: Command) {
-        match command {
-            Command::Nics(reports) => {
-                reports.iter().for_each(|(link, report)| self.bundle.handle_nic(now, *link, *report));
-            }
-            Command::MayDrain { links, answer } => {
-                let _ = answer.send(self.bundle.may_drain(links));
-            }
-            Command::State { link, rate, weight, drained, answer } => {
-                self.bundle.state_link(now, link, [rate.up, rate.down], weight);
-                self.bundle.drain_link(now, link, drained);
-                let _ = answer.send(());
-            }
-            Command::Classes { options, classes, answer } => {
-                self.bundle.set_classes(options, &classes);
-                let _ = answer.send(());
-            }
-            Command::Policy { kind, answer } => {
-                let old = self.bundle.policy();
-                if old != kind {
-                    self.bundle.set_policy(kind);
-                }
-                let _ = answer.send(old);
-            }
             Command::Receive { settings, answer } => {
                 let old = self.engine.settings();
                 if old != settings {
@@ -261,6 +265,7 @@ impl Worker {
             }
             _ => {}
         }
+        false
     }
 
     /// From where peers are received.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use tabane_io::now_ns;
 use tabane_proto::Class;
 
-use super::{Requests, numbered};
+use super::{Shell, numbered};
 use crate::config::classes::{parse_class, print_parts};
 use crate::config::limits::CLASSES;
 use crate::config::{LinkConfig, parse_change};
@@ -13,10 +13,11 @@ use crate::control::{self, Request};
 use crate::events::Entry;
 use crate::in_force::{Filed, Told};
 use crate::key::Key;
+use crate::machine::Machine;
 use crate::refusal::Refusal;
 use crate::worker::Command;
 
-impl Requests {
+impl<M: Machine> Shell<M> {
     /// Answers one of these requests.
     pub(super) fn change(&self, request: &Request) -> Result<Value, Refusal> {
         match request {

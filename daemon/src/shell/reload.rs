@@ -12,13 +12,14 @@ use std::path::PathBuf;
 use serde_json::{Value, json};
 use tabane_io::now_ns;
 
-use super::Requests;
+use super::Shell;
 use crate::config::{Config, LinkConfig};
 use crate::events::Entry;
 use crate::in_force::{Difference, Filed, Part, Told, differences};
+use crate::machine::Machine;
 use crate::refusal::Refusal;
 
-impl Requests {
+impl<M: Machine> Shell<M> {
     /// Does what the file says; answers what has changed, a sentence each.
     pub(super) fn reload(&self, told: &Told, file: PathBuf) -> Result<Value, Refusal> {
         let wanted = told.understood().map_err(Refusal::Input)?;
@@ -28,7 +29,8 @@ impl Requests {
         let has = |part| found.iter().any(|difference| difference.part == part);
         let plan = self.links.plan(&wanted.links)?;
         if has(Part::Addresses) {
-            self.device.set_addresses(&current.addresses, &wanted.addresses).map_err(Refusal::Input)?;
+            let machine = self.links.machine();
+            machine.set_addresses(&current.addresses, &wanted.addresses).map_err(Refusal::Input)?;
             self.in_force.change(|config| config.addresses.clone_from(&wanted.addresses));
         }
         if has(Part::Trust) {

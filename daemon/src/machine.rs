@@ -1,0 +1,81 @@
+//! What the shell needs of the machine that it runs on: its NICs, sockets over them, the device's addresses, and time.
+//!
+//! A simulated machine takes its place in the tests of [`crate::shell`], which so need no kernel and wait for nothing.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use tabane_io::AnyLink;
+use tabane_io::netlink::{self, Nic};
+
+use crate::config::{Cidr, Config, LinkConfig};
+use crate::device::Device;
+use crate::links::bind;
+use crate::medium::Medium;
+
+/// A machine.
+pub(crate) trait Machine: Send + Sync {
+    /// A link's socket, or its seat at a window of memory.
+    type Socket: Send;
+
+    /// What a link that is to be opened runs over.
+    ///
+    /// # Errors
+    /// Why it cannot be used, in one sentence.
+    fn medium(&self, link: &LinkConfig) -> Result<Medium, String>;
+
+    /// The NIC of this name as it is now.
+    fn nic(&self, name: &str) -> Option<Nic>;
+
+    /// Opens a worker's socket of a link; the first worker chooses what the link leaves open.
+    ///
+    /// # Errors
+    /// Why it cannot be opened, in one sentence.
+    fn open(&self, config: &Config, link: &mut LinkConfig, worker: u16) -> Result<Self::Socket, String>;
+
+    /// Gives the device the addresses `new` in place of `old`, all or none.
+    ///
+    /// # Errors
+    /// Why it refuses them, in one sentence.
+    fn set_addresses(&self, old: &[Cidr], new: &[Cidr]) -> Result<(), String>;
+
+    /// The time.
+    fn now(&self) -> Instant;
+
+    /// Lets time pass.
+    fn pause(&self, time: Duration);
+}
+
+/// The machine on which this process runs.
+pub(crate) struct ThisMachine {
+    /// The bundle's device.
+    pub(crate) device: Arc<Device>,
+}
+
+impl Machine for ThisMachine {
+    type Socket = AnyLink;
+
+    fn medium(&self, link: &LinkConfig) -> Result<Medium, String> {
+        Medium::usable(link)
+    }
+
+    fn nic(&self, name: &str) -> Option<Nic> {
+        netlink::nic(name).ok()
+    }
+
+    fn open(&self, config: &Config, link: &mut LinkConfig, worker: u16) -> Result<AnyLink, String> {
+        bind(config, link, worker)
+    }
+
+    fn set_addresses(&self, old: &[Cidr], new: &[Cidr]) -> Result<(), String> {
+        self.device.set_addresses(old, new)
+    }
+
+    fn now(&self) -> Instant {
+        Instant::now()
+    }
+
+    fn pause(&self, time: Duration) {
+        std::thread::sleep(time);
+    }
+}

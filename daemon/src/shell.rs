@@ -1,0 +1,181 @@
+//! What the shell does with requests that change the bundle: what is in force, with the request, gives what is done and what is in force then.
+//!
+//! ```text
+//!   Request ──> answer() ──> checked against InForce and Links ── wrong? ── one sentence, and nothing has changed
+//!                  │
+//!                  ├── Machine: NICs, sockets, addresses (what can fail comes first)
+//!                  ├── Workers: commands
+//!                  └── InForce, EventLog
+//! ```
+//!
+//! All that it knows of the world it asks a [`Machine`]: the tests drive it over a simulated one (`shell/tests.rs`).
+
+mod change;
+mod reload;
+#[cfg(test)]
+pub(crate) mod tests;
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+use tabane_engine::receive::{self, Method};
+use tabane_io::now_ns;
+use tabane_proto::PolicyKind;
+
+use crate::config::problem::{nearest, quoted};
+use crate::config::{Config, LinkConfig, Security, parse_allow, parse_link};
+use crate::control::Request;
+use crate::events::{Entry, EventLog};
+use crate::in_force::InForce;
+use crate::key::{KEYS_MAX, Key};
+use crate::links::Links;
+use crate::machine::{Machine, ThisMachine};
+use crate::refusal::Refusal;
+use crate::worker::Command;
+use crate::workers::Workers;
+
+/// What a bundle does, and how that changes.
+pub(crate) struct Shell<M: Machine = ThisMachine> {
+    /// What the bundle does now.
+    pub(crate) in_force: InForce<M>,
+    pub(crate) workers: Workers<M::Socket>,
+    pub(crate) links: Arc<Links<M>>,
+    pub(crate) events: Arc<EventLog>,
+}
+
+impl<M: Machine> Shell<M> {
+    /// Answers a request.
+    ///
+    /// # Errors
+    /// Why it is refused; nothing has changed then. Or what has failed.
+    pub(crate) fn answer(&self, request: &Request) -> Result<Value, Refusal> {
+        match request {
+            Request::Policy { policy } => self.switch_policy(policy),
+            Request::Receive { engine } => self.switch_engine(engine),
+            Request::Keys { keys, files } => self.change_keys(keys, files),
+            Request::Allow { allow } => self.change_allow(allow.as_deref()),
+            Request::LinkAdd { link } => self.link(link).and_then(|link| self.links.add(link)).map(numbered),
+            Request::LinkRemove { link } => self.remove_link(link).map(numbered),
+            other => self.change(other),
+        }
+    }
+
+    /// The link that a request means.
+    fn link(&self, text: &str) -> Result<LinkConfig, Refusal> {
+        parse_link(text, self.in_force.rest().ports()).map_err(Refusal::Input)
+    }
+
+    /// Removes a link; returns the number that it had. Another link may get that, and does not become the primary by it.
+    fn remove_link(&self, text: &str) -> Result<u8, Refusal> {
+        let number = self.link(text).and_then(|link| self.links.remove(&link))?;
+        if self.in_force.rest().policy_options.primary != Some(number) {
+            return Ok(number);
+        }
+        self.in_force.change(|config| config.policy_options.primary = None);
+        self.send_classes()?;
+        Ok(number)
+    }
+
+    /// Switches the policy of all workers.
+    fn switch_policy(&self, name: &str) -> Result<Value, Refusal> {
+        let new = named("policy", name, &PolicyKind::ALL, PolicyKind::name)?;
+        let old = self.set_policy(new)?;
+        Ok(json!({ "old": old.name(), "new": new.name() }))
+    }
+
+    /// The same for a policy that is known; returns the old one.
+    fn set_policy(&self, new: PolicyKind) -> Result<PolicyKind, Refusal> {
+        self.in_force.change(|config| config.policy = new);
+        let old = self.workers.ask(|answer| Command::Policy { kind: new, answer });
+        if old.len() < self.workers.count() {
+            return Err(Refusal::Failed("not all workers answer".to_owned()));
+        }
+        let old = old.first().map_or(new, |old| *old);
+        if old != new {
+            let detail = format!("policy {}, was {}", new.name(), old.name());
+            let (old_policy, policy) = (Some(old.name().to_owned()), Some(new.name().to_owned()));
+            let what = "policy".to_owned();
+            self.events.keep(now_ns(), Entry { what, old_policy, policy, detail, ..Entry::default() });
+        }
+        Ok(old)
+    }
+
+    /// Switches the receive engine of all workers.
+    fn switch_engine(&self, name: &str) -> Result<Value, Refusal> {
+        let new = named("receive engine", name, &Method::ALL, Method::name)?;
+        let settings = receive::Settings { method: new, ..self.in_force.rest().receive };
+        let old = self.set_engine(settings)?;
+        Ok(json!({ "old": old.name(), "new": new.name() }))
+    }
+
+    /// The same with its settings; returns the old one.
+    fn set_engine(&self, settings: receive::Settings) -> Result<Method, Refusal> {
+        let new = settings.method;
+        self.in_force.change(|config| config.receive = settings);
+        let old = self.workers.ask(|answer| Command::Receive { settings, answer });
+        if old.len() < self.workers.count() {
+            return Err(Refusal::Failed("not all workers answer".to_owned()));
+        }
+        let old = old.first().map_or(new, |old| *old);
+        if old != new {
+            let detail = format!("receive {}, was {}", new.name(), old.name());
+            self.events.keep(now_ns(), Entry { what: "receive".to_owned(), detail, ..Entry::default() });
+        }
+        Ok(old)
+    }
+
+    /// Gives all workers other group keys.
+    fn change_keys(&self, keys: &[String], files: &[PathBuf]) -> Result<Value, Refusal> {
+        if !(1..=KEYS_MAX).contains(&keys.len()) {
+            return Err(Refusal::Input(format!("{} keys; allowed: 1 to {KEYS_MAX}", keys.len())));
+        }
+        let keys: Option<Vec<Key>> = keys.iter().map(|key| Key::from_hex(key)).collect();
+        let keys = keys.ok_or_else(|| Refusal::Input("what is given is no key".to_owned()))?;
+        let group = format!("{:016x}", keys[0].group());
+        let detail = format!("group {group}, {} further keys accepted", keys.len() - 1);
+        self.change_trust(|config| *config = config.clone().with_keys(&keys).with_key_files(files))?;
+        self.events.keep(now_ns(), Entry { what: "keys".to_owned(), detail, ..Entry::default() });
+        Ok(json!({ "group": group }))
+    }
+
+    /// Lets in only nodes with these keys, or all of the group.
+    fn change_allow(&self, texts: Option<&[String]>) -> Result<Value, Refusal> {
+        if self.in_force.rest().security == Security::None {
+            let refusal = "no node proves its key where cells are not sealed";
+            return Err(Refusal::Input(refusal.to_owned()));
+        }
+        let sentence = |(what, allowed)| Refusal::Input(format!("{what}; allowed: {allowed}"));
+        let allow = texts.map(parse_allow).transpose().map_err(sentence)?;
+        let count = allow.as_ref().map(Vec::len);
+        self.change_trust(|config| config.nodes.allow = allow)?;
+        let detail = match count {
+            Some(count) => format!("{count} node keys allowed"),
+            None => "every node of the group allowed".to_owned(),
+        };
+        self.events.keep(now_ns(), Entry { what: "allow".to_owned(), detail, ..Entry::default() });
+        Ok(json!({ "allowed": count }))
+    }
+
+    /// Changes which nodes are trusted, and gives all workers the result.
+    fn change_trust(&self, change: impl FnOnce(&mut Config)) -> Result<(), Refusal> {
+        self.in_force.change(change);
+        let trust = self.in_force.trust();
+        let done = self.workers.ask(|answer| Command::Trust { trust: trust.clone(), answer });
+        let all = done.len() == self.workers.count();
+        all.then_some(()).ok_or_else(|| Refusal::Failed("not all workers answer".to_owned()))
+    }
+}
+
+fn numbered(link: u8) -> Value {
+    json!({ "link": link })
+}
+
+/// The one of `all` that has this name; `what` they are.
+fn named<T: Copy>(what: &str, name: &str, all: &[T], name_of: fn(T) -> &'static str) -> Result<T, Refusal> {
+    let names: Vec<&str> = all.iter().map(|one| name_of(*one)).collect();
+    all.iter().copied().find(|one| name_of(*one) == name).ok_or_else(|| {
+        let near = nearest(name, &names).map(|near| format!(" (did you mean `{near}`?)")).unwrap_or_default();
+        Refusal::Input(format!("{what} {} is unknown{near}; allowed: {}", quoted(name), names.join(", ")))
+    })
+}
