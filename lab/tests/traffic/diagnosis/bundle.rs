@@ -208,7 +208,12 @@ const COSTLY: [Fault; 11] = [
         "UDP port closed by nftables here, to what leaves",
         "port-closed-here",
         |topology, bundles| {
-            hook(topology.host(0), "inet", "output", &format!("oifname {} udp dport {PORT} drop", nic(BROKEN)))?;
+            hook(
+                topology.host(0),
+                "inet",
+                "output",
+                &format!("oifname {} udp dport {PORT} drop", nic(BROKEN)),
+            )?;
             until(bundles, |path| path.tx == "down")
         },
         |topology, _| unhook(topology.host(0), "inet"),
@@ -245,12 +250,7 @@ pub(super) fn of_table(
 }
 
 /// For each fault: plants it, asks the doctor of the first host, mends it, and waits until all links carry again.
-pub(super) fn one_by_one(
-    faults: &[Fault],
-    way: Way,
-    topology: &Topology,
-    links: Vec<String>,
-) -> Result<()> {
+pub(super) fn one_by_one(faults: &[Fault], way: Way, topology: &Topology, links: Vec<String>) -> Result<()> {
     with_links(topology, &links, &way.options(&[])?, |topology, bundles| {
         way.ready(bundles, links.len())?;
         for (fault, _, plant, mend) in faults {

@@ -18,9 +18,9 @@ use tabane_kit::tool;
 use tabane_kit::topology::{LinkPlan, Plan, Topology, Wiring};
 use tabane_kit::workload::transfer::{Source, Transfer};
 
-use crate::data_path::wrapped;
 use super::wires::{BROKEN, Staged, over, staged};
 use super::{Group, Said, Way, why};
+use crate::data_path::wrapped;
 use crate::stage::{FAST, options, plan, whole, with_bundles};
 
 /// What a link carries: so little that a busy machine fills it.
@@ -173,12 +173,16 @@ fn dead(way: Way) -> Result<Said> {
 }
 
 fn slow(way: Way) -> Result<Said> {
-    undisturbed(way, Wiring::Switch, links([FASTER, RATE]), &way.options(&[])?, |topology, _| under_load(topology, way, BEGUN))
+    undisturbed(way, Wiring::Switch, links([FASTER, RATE]), &way.options(&[])?, |topology, _| {
+        under_load(topology, way, BEGUN)
+    })
 }
 
 fn bound(way: Way) -> Result<Said> {
     let options = if way == Way::Cells { way.options(&["--policy", "hash"])? } else { way.options(&[])? };
-    undisturbed(way, Wiring::Switch, links([RATE; 2]), &options, |topology, _| under_load(topology, Way::Cells, BEGUN))
+    undisturbed(way, Wiring::Switch, links([RATE; 2]), &options, |topology, _| {
+        under_load(topology, Way::Cells, BEGUN)
+    })
 }
 
 /// Losses are measured by what is sent.

@@ -136,9 +136,10 @@ impl Call {
         Process::start(with_words(command)?)?.wait(ANSWER_WITHIN)?;
         let seen = std::fs::read_to_string(calls.path())?;
         let is_call = |line: &&str| line.contains(&format!("{}(", self.name));
-        let first = seen.lines().filter(is_call).find(|line| {
-            line.split_once(", ").is_some_and(|(_, behind)| behind.starts_with(self.first))
-        });
+        let first = seen
+            .lines()
+            .filter(is_call)
+            .find(|line| line.split_once(", ").is_some_and(|(_, behind)| behind.starts_with(self.first)));
         let first = first.with_context(|| format!("no call with {}: {seen}", self.first))?;
         let thread = first.split(' ').next().context("no thread")?;
         let earlier = seen.lines().filter(is_call).take_while(|line| *line != first);

@@ -133,7 +133,8 @@ fn carry(queues: &[TapQueue], end: &AtomicBool) -> Result<()> {
     let wait = Timespec { tv_sec: 0, tv_nsec: 10_000_000 };
     let mut frame = vec![0; FRAME_MAX];
     while !end.load(Ordering::Relaxed) {
-        let mut ready: Vec<PollFd<'_>> = queues.iter().map(|queue| PollFd::new(queue, PollFlags::IN)).collect();
+        let mut ready: Vec<PollFd<'_>> =
+            queues.iter().map(|queue| PollFd::new(queue, PollFlags::IN)).collect();
         poll(&mut ready, Some(&wait))?;
         for (from, to) in [(0, 1), (1, 0)] {
             while let Some(length) = queues[from].read(&mut [IoSliceMut::new(&mut frame)])? {

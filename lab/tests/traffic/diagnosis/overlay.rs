@@ -92,7 +92,7 @@ fn without_checksums(topology: &Topology, bundles: &mut [Bundle<'_>]) -> Result<
 /// an error for each.
 fn receive_wrong(topology: &Topology, _: &mut [Bundle<'_>]) -> Result<()> {
     const CONGESTED: u32 = 3;
-    /// Flags and network number; two addresses of Ethernet and the type IPv4; an empty packet of IPv4.
+    // Flags and network number; two addresses of Ethernet and the type IPv4; an empty packet of IPv4.
     let mut packet = vec![8, 0, 0, 0, 0, 0, NETWORK, 0];
     packet.extend([0x02, 0, 0, 9, 0, 1, 0x02, 0, 0, 9, 0, 2, 0x08, 0x00]);
     packet.extend([0x45, 0, 0, 20, 0, 0, 0, 0, 64, 17, 0, 0, 192, 0, 2, 1, 192, 0, 2, 2]);

@@ -30,11 +30,7 @@ pub(super) fn groups() -> Vec<Group> {
 }
 
 /// Trials of faults that have a stage each; they are called as what names the faults.
-pub(super) fn staged(
-    command: &'static str,
-    ways: &'static [Way],
-    faults: &'static [Staged],
-) -> Vec<Group> {
+pub(super) fn staged(command: &'static str, ways: &'static [Way], faults: &'static [Staged]) -> Vec<Group> {
     let group = |(fault, name, stage): &'static Staged| {
         let trial = name.replace('-', "_");
         Group::new(command, &trial, [(*fault, *name)].into_iter(), ways, move |way| {
