@@ -7,10 +7,10 @@
 use std::env;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Command, ExitCode};
+use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
-use libtest_mimic::{Arguments, Trial};
+use libtest_mimic::Trial;
 use tabane_io::ether;
 use tabane_kit::prerequisites::{TSHARK, require_tools};
 use tabane_proto::security::{Number, TAG};
@@ -22,6 +22,8 @@ use tabane_proto::wire::record::{self, PREFIX, RECORD_START_MIN, Start};
 use tabane_proto::wire::repair::{Gap, Request};
 use tabane_proto::{Name, NodeId};
 use tabane_seal::Cipher;
+
+use crate::trial;
 
 /// The longest message that is written here, in bytes.
 const ROOM: usize = 1_024;
@@ -59,21 +61,16 @@ const DISSECTED: [Case; 10] = [
     ("ether", dissected_ether),
 ];
 
-fn main() -> ExitCode {
+pub(crate) fn trials() -> Vec<Trial> {
     let path = env::var_os("PATH").unwrap_or_default();
     let missing = require_tools(&path, &[TSHARK]).is_err();
-    let golden = GOLDEN.iter().map(|(name, run)| trial(format!("golden::{name}"), *run));
+    let golden = GOLDEN.iter().map(|(name, run)| trial(&format!("golden::{name}"), *run));
     let dissected = DISSECTED.iter().map(|(name, run)| {
         let reason = if missing { " [SKIPPED: needs tshark (Debian package tshark)]" } else { "" };
-        trial(format!("dissected::{name}{reason}"), *run).with_ignored_flag(missing)
+        trial(&format!("dissected::{name}{reason}"), *run).with_ignored_flag(missing)
     });
-    let complete = trial("golden::every_block_is_compared".to_owned(), every_block_is_compared);
-    let trials = golden.chain(dissected).chain([complete]).collect();
-    libtest_mimic::run(&Arguments::from_args(), trials).exit_code()
-}
-
-fn trial(name: String, run: fn() -> Result<()>) -> Trial {
-    Trial::test(name, move || Ok(run().map_err(|error| format!("{error:#}"))?))
+    let complete = trial("golden::every_block_is_compared", every_block_is_compared);
+    golden.chain(dissected).chain([complete]).collect()
 }
 
 // The values, those of the unit tests in `proto`.

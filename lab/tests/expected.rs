@@ -4,7 +4,12 @@ use std::collections::BTreeSet;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
+use libtest_mimic::Trial;
 use tabane_kit::report::Limits;
+
+pub(crate) fn trials() -> Vec<Trial> {
+    tests![every_row_names_a_command, every_row_of_a_scenario_names_a_file]
+}
 
 /// Whether this is a command of `tabane-lab`.
 fn is_command(name: &str) -> bool {
@@ -12,7 +17,6 @@ fn is_command(name: &str) -> bool {
     lab.args([name, "--help"]).stdout(Stdio::null()).stderr(Stdio::null()).status().unwrap().success()
 }
 
-#[test]
 fn every_row_names_a_command() {
     assert!(is_command("run") && is_command("bench") && !is_command("bank"));
     let list = Limits::checked_in().unwrap();
@@ -20,7 +24,6 @@ fn every_row_names_a_command() {
     assert!(unknown.is_empty(), "docs/limits.md names what is no command: {unknown:?}");
 }
 
-#[test]
 fn every_row_of_a_scenario_names_a_file() {
     let scenarios = Path::new(env!("CARGO_MANIFEST_DIR")).join("scenarios");
     let list = Limits::checked_in().unwrap();

@@ -4,26 +4,27 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::ExitCode;
 
 use anyhow::{Context, Result, ensure};
-use libtest_mimic::{Arguments, Trial};
+use libtest_mimic::Trial;
 use serde_json::Value;
 use tabane::metrics::{Asked, Family, Format, families, page};
 use tabane::status::Status;
 use tabane_kit::prometheus;
 
+use crate::trial;
+
 const RULES: &str = "packaging/prometheus/tabane.rules.yml";
 const TESTS: &str = "packaging/prometheus/tabane.tests.yml";
 const DASHBOARD: &str = "packaging/grafana/tabane.json";
 
-fn main() -> ExitCode {
+pub(crate) fn trials() -> Vec<Trial> {
     let lack = prometheus::require().err();
     let with_promtool = |name: &str, run: fn() -> Result<()>| match &lack {
         None => trial(name, run),
         Some(reason) => trial(&format!("{name} [SKIPPED: {reason}]"), run).with_ignored_flag(true),
     };
-    let trials = vec![
+    vec![
         trial("alerts_name_metrics_that_exist", alerts),
         trial("panels_name_metrics_that_exist", panels),
         trial("a_name_that_does_not_exist_is_found", mistakes_are_found),
@@ -34,12 +35,7 @@ fn main() -> ExitCode {
         with_promtool("promtool_reads_the_queries_of_the_panels", queries_are_read),
         with_promtool("a_page_is_read_by_others", pages_are_read),
         with_promtool("a_page_with_a_mistake_is_refused", mistakes_are_refused),
-    ];
-    libtest_mimic::run(&Arguments::from_args(), trials).exit_code()
-}
-
-fn trial(name: &str, run: fn() -> Result<()>) -> Trial {
-    Trial::test(name, move || Ok(run().map_err(|error| format!("{error:#}"))?))
+    ]
 }
 
 fn file(path: &str) -> PathBuf {

@@ -5,10 +5,20 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 
+use libtest_mimic::Trial;
+
+pub(crate) fn trials() -> Vec<Trial> {
+    tests![
+        what_is_said_to_be_protected_is_tested,
+        tests_that_are_named_exist,
+        bounds_have_the_values_of_their_constants,
+        both_ways_to_write_a_value_are_understood
+    ]
+}
+
 /// A table of the document: its rows, and of each its cells.
 type Table = Vec<Vec<String>>;
 
-#[test]
 fn what_is_said_to_be_protected_is_tested() {
     let claims = table("What is protected");
     assert!(claims.len() >= 10, "the table is not where it was");
@@ -18,7 +28,6 @@ fn what_is_said_to_be_protected_is_tested() {
     }
 }
 
-#[test]
 fn tests_that_are_named_exist() {
     let text = document();
     let names: Vec<(&str, &str)> = quoted(&text).into_iter().filter_map(named_test).collect();
@@ -36,7 +45,6 @@ fn tests_that_are_named_exist() {
     assert!(missing.is_empty(), "no such tests: {missing:?}");
 }
 
-#[test]
 fn bounds_have_the_values_of_their_constants() {
     let bounds = table("Bounds");
     assert!(bounds.len() >= 10, "the table is not where it was");
@@ -147,7 +155,6 @@ fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the crate lies in the repository")
 }
 
-#[test]
 fn both_ways_to_write_a_value_are_understood() {
     let source = "const BITS: u16 = 10;\nconst PLACES: usize = 1 << BITS;\n";
     assert_eq!(value(source, "PLACES"), people("1,024"));

@@ -8,7 +8,23 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use libtest_mimic::Trial;
 use tabane_proto::{Nature, PolicyKind};
+
+pub(crate) fn trials() -> Vec<Trial> {
+    tests![
+        files_are_short,
+        tests_of_long_files_stand_apart,
+        unsafe_stands_in_crate_io_only,
+        every_source_file_says_what_it_is,
+        rooms_of_the_core_import_only_what_stands_below_them,
+        the_arrows_between_rooms_are_found,
+        pages_link_to_what_is_there,
+        the_policies_of_the_guide_are_those_of_the_core,
+        the_daemon_is_not_linked_with_the_probe,
+        the_keyword_is_told_from_words_about_it
+    ]
+}
 
 /// Lines that no file exceeds.
 const LINES_MAX: usize = 700;
@@ -23,7 +39,6 @@ struct Source {
     text: String,
 }
 
-#[test]
 fn files_are_short() {
     assert_none(|source| {
         let lines = source.text.lines().count();
@@ -31,7 +46,6 @@ fn files_are_short() {
     });
 }
 
-#[test]
 fn tests_of_long_files_stand_apart() {
     assert_none(|source| {
         let lines = source.text.lines().count();
@@ -41,7 +55,6 @@ fn tests_of_long_files_stand_apart() {
     });
 }
 
-#[test]
 fn unsafe_stands_in_crate_io_only() {
     assert_none(|source| {
         let place = source.text.lines().position(has_unsafe)?;
@@ -50,7 +63,6 @@ fn unsafe_stands_in_crate_io_only() {
     });
 }
 
-#[test]
 fn every_source_file_says_what_it_is() {
     assert_none(|source| {
         let is_source = source.path.contains("src/");
@@ -64,7 +76,6 @@ const ROOMS: [&str; 16] = [
     "settings", "receive", "send", "group", "bundle",
 ];
 
-#[test]
 fn rooms_of_the_core_import_only_what_stands_below_them() {
     let place = |room: &str| ROOMS.iter().position(|known| *known == room);
     assert_none(|source| {
@@ -80,7 +91,6 @@ fn rooms_of_the_core_import_only_what_stands_below_them() {
     });
 }
 
-#[test]
 fn the_arrows_between_rooms_are_found() {
     let text = "use crate::link::nic::Port;\n// crate::group\nfn f(at: crate::time::Instant) {}\n\
                 #[cfg(test)]\nmod tests {\n    use crate::bundle::Bundle;\n}\n";
@@ -102,7 +112,6 @@ fn imports(text: &str) -> impl Iterator<Item = &str> {
     })
 }
 
-#[test]
 fn pages_link_to_what_is_there() {
     let pages = files("md");
     let anchors: BTreeMap<&str, Vec<String>> =
@@ -124,7 +133,6 @@ fn pages_link_to_what_is_there() {
 }
 
 /// docs/guide.md is the one page that lists the policies, in the order of the core's table.
-#[test]
 fn the_policies_of_the_guide_are_those_of_the_core() {
     let page = fs::read_to_string(root().join("docs/guide.md")).expect("docs/guide.md");
     let section = page.split("\n## Policies\n").nth(1).and_then(|rest| rest.split("\n#").next());
@@ -186,7 +194,6 @@ const OUTSIDE_THE_DAEMON: [&str; 8] = [
     "tabane-manuals",
 ];
 
-#[test]
 fn the_daemon_is_not_linked_with_the_probe() {
     let lock = fs::read_to_string(root().join("Cargo.lock")).expect("a lock file");
     let lock: Lock = toml::from_str(&lock).expect("a lock file");
@@ -296,7 +303,6 @@ fn collect(directory: &Path, wanted: &str, paths: &mut Vec<PathBuf>) {
     }
 }
 
-#[test]
 fn the_keyword_is_told_from_words_about_it() {
     let word = concat!("un", "safe");
     for line in [format!("{word} {{"), format!("let x = {word} {{ f() }};"), format!("pub {word} fn f()")] {

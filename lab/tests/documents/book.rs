@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use anyhow::{Result, ensure};
 use pulldown_cmark::{Event, Tag, TagEnd};
 
-use crate::pages::{events, everything, none, page};
+use crate::documents::pages::{events, everything, none, page};
 
 const SUMMARY: &str = "docs/SUMMARY.md";
 /// Pages that a book shows and that are not of `docs/`.

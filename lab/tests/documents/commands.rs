@@ -7,7 +7,7 @@ use std::process::Command as Process;
 use anyhow::{Result, ensure};
 use clap::{Arg, Command};
 
-use crate::pages::{all, none, typed};
+use crate::documents::pages::{all, none, typed};
 
 /// Options of other programs that pages name by themselves.
 const OTHERS: [&str; 3] = ["--lib", "--release", "--test"];

@@ -9,7 +9,7 @@ use clap::Command;
 use tabane::config::file;
 use toml::Table;
 
-use crate::pages::{none, root};
+use crate::documents::pages::{none, root};
 
 /// The list: files of tests, their trials, and what each of them exercises.
 const LIST: &str = "lab/exercised.toml";

@@ -7,7 +7,7 @@ use anyhow::{Context, Result, ensure};
 use pulldown_cmark::{Event, LinkType, Tag, TagEnd};
 use tabane_lab::commands::figures::{PAGE, QUOTING, quoted, values};
 
-use crate::pages::{events, none, page};
+use crate::documents::pages::{events, none, page};
 
 /// Numbers with a point that README.md has and nobody measured: versions of Rust and a licence, a port's speed, what TCP can have of links.
 const STATED: [&str; 5] = ["1.95", "2.0", "2.5", "66.9", "40.2"];

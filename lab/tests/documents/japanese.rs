@@ -3,7 +3,7 @@
 use anyhow::{Result, ensure};
 use pulldown_cmark::{Event, HeadingLevel, Tag};
 
-use crate::pages::{Code, code, events, none, page, without_comment};
+use crate::documents::pages::{Code, code, events, none, page, without_comment};
 
 /// The translation.
 pub(crate) const PAGE: &str = "README.ja.md";

@@ -10,7 +10,7 @@ use tabane::config::{Config, file, resolve};
 use tabane::key::{Key, KeyError};
 use toml::{Table, Value};
 
-use crate::pages::{Code, all, code, events, none, page};
+use crate::documents::pages::{Code, all, code, events, none, page};
 
 /// The reference.
 const REFERENCE: &str = "docs/configuration.md";

@@ -5,7 +5,7 @@ use std::fs;
 
 use anyhow::{Context, Result, ensure};
 
-use crate::pages::{all, none, root, typed};
+use crate::documents::pages::{all, none, root, typed};
 
 /// `make TARGET...` of the pages, and `make help` itself, name targets of the Makefile.
 pub(crate) fn exist() -> Result<()> {

@@ -18,9 +18,9 @@ use tabane_kit::topology::{Plan, Topology};
 use tabane_kit::workload::Stream;
 use tabane_kit::workload::ping_pong::{self, RoundTrips};
 
-use crate::neighbours::mac;
-use crate::stage::{FAST, options, options_with, plan, with_bundles};
-use crate::{Case, Need};
+use crate::traffic::neighbours::mac;
+use crate::traffic::stage::{FAST, options, options_with, plan, with_bundles};
+use crate::traffic::{Case, Need};
 
 /// Addresses that are new in each second of the storm, and how many have to arrive.
 const PER_SECOND: u64 = 40_000;

@@ -12,11 +12,11 @@ use tabane_kit::systemd::{Systemd, UNITS};
 use tabane_kit::tool;
 use tabane_kit::topology::{Topology, nic};
 
-use crate::fits_in::{BRIDGE, NETWORKD, crosses, has_address, other_address};
-use crate::package::{PACKAGE, ROOT, SERVICE, shell};
-use crate::stage::{FAST, options, plan};
-use crate::systemd::whole;
-use crate::{Case, Need};
+use crate::traffic::fits_in::{BRIDGE, NETWORKD, crosses, has_address, other_address};
+use crate::traffic::package::{PACKAGE, ROOT, SERVICE, shell};
+use crate::traffic::stage::{FAST, options, plan};
+use crate::traffic::systemd::whole;
+use crate::traffic::{Case, Need};
 
 const INTERFACES: &[u8] = include_bytes!("../../../packaging/network/ifupdown2/tabane");
 const UNMANAGED: &[u8] = include_bytes!("../../../packaging/network/NetworkManager/90-tabane.conf");

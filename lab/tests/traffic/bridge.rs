@@ -10,10 +10,10 @@ use anyhow::{Result, ensure};
 use tabane_kit::bundle::{DEVICE, address};
 use tabane_kit::netns::Namespace;
 
-use crate::datagrams::{FRAGMENTED, WHOLE, exchange};
-use crate::neighbours::mac;
-use crate::stage::{FAST, options, plan, send_file, with_bundles};
-use crate::{Case, Need};
+use crate::traffic::datagrams::{FRAGMENTED, WHOLE, exchange};
+use crate::traffic::neighbours::mac;
+use crate::traffic::stage::{FAST, options, plan, send_file, with_bundles};
+use crate::traffic::{Case, Need};
 
 const GUEST: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 77, 0, 3));
 

@@ -10,8 +10,8 @@ use tabane_kit::clock::wait_for;
 use tabane_kit::netns::Namespace;
 use tabane_kit::topology::Topology;
 
-use crate::stage::{FAST, options, options_with, plan, ready};
-use crate::{Case, Need};
+use crate::traffic::stage::{FAST, options, options_with, plan, ready};
+use crate::traffic::{Case, Need};
 
 const LINKS: usize = 2;
 /// After a farewell, with time for a busy machine; the daemon takes a few milliseconds.

@@ -14,9 +14,9 @@ use tabane_kit::workload::Stream;
 use tabane_kit::workload::iperf::{Flow, Server};
 use tabane_kit::workload::sequence::{Pace, Sequence};
 
-use crate::faults::carry;
-use crate::stage::{FAST, options, plan, ready, send_file, with_bundles, with_links};
-use crate::{Case, Need};
+use crate::traffic::faults::carry;
+use crate::traffic::stage::{FAST, options, plan, ready, send_file, with_bundles, with_links};
+use crate::traffic::{Case, Need};
 
 /// Links of the bundle, and the one that leaves.
 pub(crate) const LINKS: usize = 3;

@@ -11,8 +11,8 @@ use tabane_kit::bundle::{Bundle, DEVICE, address, program};
 use tabane_kit::clock::wait_for;
 use tabane_kit::topology::Topology;
 
-use crate::stage::{FAST, options_with, plan, ready, received, with_bundles};
-use crate::{Case, Need};
+use crate::traffic::stage::{FAST, options_with, plan, ready, received, with_bundles};
+use crate::traffic::{Case, Need};
 
 /// Datagrams of each kind, their payload, and their flows.
 const DATAGRAMS: u64 = 600;

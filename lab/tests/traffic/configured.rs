@@ -17,8 +17,8 @@ use tabane_kit::topology::{Plan, Topology, address as address_of, nic};
 use tabane_kit::workload::sequence::{Pace, Sequence};
 use tabane_kit::workload::transfer::{Source, Transfer};
 
-use crate::stage::{FAST, options, plan, ready, received, send_both_ways, whole};
-use crate::{Case, Need};
+use crate::traffic::stage::{FAST, options, plan, ready, received, send_both_ways, whole};
+use crate::traffic::{Case, Need};
 
 const WIRE: &str = "wire7";
 const PORT: u16 = 7_555;

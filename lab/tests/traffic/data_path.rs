@@ -19,14 +19,14 @@ use tabane_kit::workload::iperf::{Flow, Server};
 use tabane_kit::workload::sequence::{Pace, Sequence};
 use tabane_kit::workload::transfer::{Source, Transfer};
 
-use crate::experiments::lab;
-use crate::faults::carry;
-use crate::reorder::GUEST;
-use crate::stage::{
+use crate::traffic::experiments::lab;
+use crate::traffic::faults::carry;
+use crate::traffic::reorder::GUEST;
+use crate::traffic::stage::{
     FAST, options, plan, ready, received, send_both_ways, send_file, told, under_a_file, whole, with_bundles,
     with_links,
 };
-use crate::{Case, Need};
+use crate::traffic::{Case, Need};
 
 const LINKS: usize = 2;
 /// The link that dies, which carries everything until then.

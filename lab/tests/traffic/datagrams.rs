@@ -13,8 +13,8 @@ use tabane_kit::bundle::{address, address_v6};
 use tabane_kit::clock::wait_for;
 use tabane_kit::netns::{Namespace, joined};
 
-use crate::stage::{FAST, SLOW, options, plan, with_bundles};
-use crate::{Case, Need};
+use crate::traffic::stage::{FAST, SLOW, options, plan, with_bundles};
+use crate::traffic::{Case, Need};
 
 /// Payloads that fit an MTU of 1500 over IPv6 too.
 pub(crate) const WHOLE: [usize; 5] = [12, 64, 500, 1000, 1452];

@@ -10,9 +10,9 @@ use tabane_kit::tool;
 use tabane_kit::topology::Topology;
 use tabane_kit::workload::sequence::{Pace, Sequence};
 
-use crate::faults::carry;
-use crate::stage::{FAST, options, plan, under_a_file, with_bundles};
-use crate::{Case, Need};
+use crate::traffic::faults::carry;
+use crate::traffic::stage::{FAST, options, plan, under_a_file, with_bundles};
+use crate::traffic::{Case, Need};
 
 const LINKS: usize = 2;
 /// Frames that a device refuses before it is taken up again.

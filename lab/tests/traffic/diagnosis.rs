@@ -24,9 +24,9 @@ use tabane_kit::bundle::{Bundle, DEVICE, Options, program};
 use tabane_kit::netns::Namespace;
 use tabane_kit::process::Process;
 
-use crate::data_path::kernel;
-use crate::stage::{options_with, ready};
-use crate::{Case, Need};
+use crate::traffic::data_path::kernel;
+use crate::traffic::stage::{options_with, ready};
+use crate::traffic::{Case, Need};
 
 /// How long a command may take on a busy machine.
 const ANSWER_WITHIN: Duration = Duration::from_secs(30);

@@ -11,9 +11,9 @@ use tabane_kit::topology::{LinkPlan, Plan, Topology, Wiring, address};
 use tabane_kit::workload::sequence::{Outcome, Pace, Sequence};
 use tabane_kit::workload::{Stream, ping_pong};
 
-use crate::datagrams::{FRAGMENTED, WHOLE, exchange};
-use crate::stage::send_file;
-use crate::{Case, Need};
+use crate::traffic::datagrams::{FRAGMENTED, WHOLE, exchange};
+use crate::traffic::stage::send_file;
+use crate::traffic::{Case, Need};
 
 /// Slow enough for any machine.
 const PACE: Pace = Pace { per_second: 5000, bytes: 200 };

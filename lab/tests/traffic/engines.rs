@@ -13,8 +13,8 @@ use tabane_kit::topology::Topology;
 use tabane_kit::workload::{Stream, ping_pong};
 use tabane_lab::commands::engines::{choose, daemons_seconds};
 
-use crate::stage::{FAST, options, options_with, plan, send_both_ways, send_file, with_bundles};
-use crate::{Case, Need};
+use crate::traffic::stage::{FAST, options, options_with, plan, send_both_ways, send_file, with_bundles};
+use crate::traffic::{Case, Need};
 
 /// Bytes of a file.
 const FILE: u64 = 4 << 20;

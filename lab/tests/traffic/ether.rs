@@ -6,12 +6,12 @@ use tabane_kit::bundle::{Bundle, DEVICE, Options, address};
 use tabane_kit::status::Questions;
 use tabane_kit::topology::{LinkPlan, Plan, Topology, Wiring, nic};
 
-use crate::faults::{carry, deaths_are_noticed};
-use crate::stage::{
+use crate::traffic::faults::{carry, deaths_are_noticed};
+use crate::traffic::stage::{
     FAST, cells_sent, lost_little, options, options_with, plan, ready, send_both_ways, send_file,
     under_a_file, with_links,
 };
-use crate::{Case, Need};
+use crate::traffic::{Case, Need};
 
 const LINKS: usize = 2;
 /// The engine that works everywhere, and lets the NIC's queueing discipline do what it should.

@@ -11,7 +11,7 @@ use serde_json::Value;
 use tabane_kit::bundle;
 use tabane_kit::process::{Ending, Process};
 
-use crate::{Case, Need};
+use crate::traffic::{Case, Need};
 
 /// Demonstrations of which one has to keep its promise on time: who else uses the CPUs can stall any.
 const ATTEMPTS: usize = 3;
@@ -92,7 +92,7 @@ fn demo() -> Result<()> {
         let outage = &report["outage"];
         let said = || format!("{outage}, ratio {}", report["ratio"]);
         ensure!(report["whole"] == true && outage["connections_lost"] == 0, "{}", said());
-        if crate::data_path::require_programs().is_ok() {
+        if crate::traffic::data_path::require_programs().is_ok() {
             median(&report, "kernel_gbps")?;
         }
         let is_fast = report["ratio"].as_f64() >= Some(RATIO_MIN);

@@ -10,8 +10,8 @@ use tabane_kit::emulator::Impairment;
 use tabane_kit::status::{LINK_DOWN, LINK_SUSPECT, LINK_UP, Questions};
 use tabane_kit::topology::{Moment, Plan, Topology, Wiring, nic};
 
-use crate::stage::{FAST, options, plan, told, under_a_file, with_bundles};
-use crate::{Case, Need};
+use crate::traffic::stage::{FAST, options, plan, told, under_a_file, with_bundles};
+use crate::traffic::{Case, Need};
 
 /// The link that dies.
 const VICTIM: usize = 1;

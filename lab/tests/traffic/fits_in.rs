@@ -16,9 +16,9 @@ use tabane_kit::systemd::{Systemd, UNITS};
 use tabane_kit::tool;
 use tabane_kit::topology::Topology;
 
-use crate::stage::{FAST, options, plan, ready, send_file, with_bundles};
-use crate::systemd::{SERVICE, machine_with, peer, whole};
-use crate::{Case, Need};
+use crate::traffic::stage::{FAST, options, plan, ready, send_file, with_bundles};
+use crate::traffic::systemd::{SERVICE, machine_with, peer, whole};
+use crate::traffic::{Case, Need};
 
 const ADDRESSED: &[u8] = include_bytes!("../../../packaging/network/systemd-networkd/10-tb0.network");
 const UNMANAGED: &[u8] =

@@ -27,9 +27,9 @@ use tabane_kit::workload::sequence::{Pace, Sequence};
 use tabane_kit::workload::transfer::{Source, Transfer};
 use tempfile::TempDir;
 
-use crate::stage::{FAST, options, plan};
-use crate::systemd::{KEY, SERVICE, machine_with};
-use crate::{Case, Need};
+use crate::traffic::stage::{FAST, options, plan};
+use crate::traffic::systemd::{KEY, SERVICE, machine_with};
+use crate::traffic::{Case, Need};
 
 /// As packaged.
 const UNIT: &[u8] = include_bytes!("../../../packaging/tabane-follow@.service");

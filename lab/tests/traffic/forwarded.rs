@@ -12,8 +12,8 @@ use tabane_kit::netns::Namespace;
 use tabane_kit::workload::Stream;
 use tabane_kit::workload::iperf::{Flow, Server};
 
-use crate::stage::{FAST, options, plan, with_bundles};
-use crate::{Case, Need};
+use crate::traffic::stage::{FAST, options, plan, with_bundles};
+use crate::traffic::{Case, Need};
 
 /// Least mean length of the frames that the device is given, in bytes; segmented ones have 1,514.
 const FRAME_MIN: u64 = 20_000;

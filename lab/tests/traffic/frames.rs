@@ -25,8 +25,8 @@ use tabane_kit::clock::wait_for;
 use tabane_kit::netns::Namespace;
 use tabane_kit::topology::Topology;
 
-use crate::stage::{FAST, options, plan, with_bundles};
-use crate::{Case, Need};
+use crate::traffic::stage::{FAST, options, plan, with_bundles};
+use crate::traffic::{Case, Need};
 use build::{EVERYONE, EXPERIMENT, FROM, TO, ethernet, from, tagged, text, to, udp4};
 use compare::{Carried, difference, settled};
 use table::KINDS;

@@ -4,9 +4,9 @@ use anyhow::{Result, ensure};
 use tabane_kit::bundle::{Options, address, address_v6};
 use tabane_kit::counters;
 
-use crate::datagrams::exchange;
-use crate::stage::{FAST, options, plan, send_file, with_bundles};
-use crate::{Case, Need};
+use crate::traffic::datagrams::exchange;
+use crate::traffic::stage::{FAST, options, plan, send_file, with_bundles};
+use crate::traffic::{Case, Need};
 
 /// Headers of IPv4 and UDP.
 const HEADERS_V4: usize = 28;

@@ -14,8 +14,8 @@ use tabane_kit::process::Process;
 use tabane_kit::topology::{LinkPlan, Plan, Topology, Wiring, address};
 use tabane_kit::workload::returned;
 
-use crate::stage::{FAST, send_file};
-use crate::{Case, Need};
+use crate::traffic::stage::{FAST, send_file};
+use crate::traffic::{Case, Need};
 
 /// Time in which a datagram crosses a living switch a thousand times.
 const SOON: Duration = Duration::from_millis(200);

@@ -9,10 +9,12 @@ use tabane_kit::counters::received_bytes;
 use tabane_kit::status::{PathState, PathStatus};
 use tabane_kit::topology::{Plan, Topology, address as address_of, nic};
 
-use crate::changes::{CHANGED, LINKS, RATE, load, under_load};
-use crate::faults::carry;
-use crate::stage::{FAST, options, options_with, plan, ready, send_both_ways, under_a_file, with_bundles};
-use crate::{Case, Need};
+use crate::traffic::changes::{CHANGED, LINKS, RATE, load, under_load};
+use crate::traffic::faults::carry;
+use crate::traffic::stage::{
+    FAST, options, options_with, plan, ready, send_both_ways, under_a_file, with_bundles,
+};
+use crate::traffic::{Case, Need};
 
 /// What a link without data carries in some tenths of a second: heartbeats, and what was on its way.
 const QUIET_BYTES_MAX: u64 = 128 << 10;

@@ -12,8 +12,10 @@ use tabane_kit::bundle::{Bundle, DEVICE, address};
 use tabane_kit::netns::{Namespace, joined};
 use tabane_kit::topology::{self, Plan, Topology, nic};
 
-use crate::stage::{FAST, cells_sent, options, options_with, plan, send_file, with_bundles, with_links};
-use crate::{Case, Need};
+use crate::traffic::stage::{
+    FAST, cells_sent, options, options_with, plan, send_file, with_bundles, with_links,
+};
+use crate::traffic::{Case, Need};
 
 /// A NIC whose speed can be set.
 const TAP: &str = "tap7";

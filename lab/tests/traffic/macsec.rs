@@ -19,10 +19,10 @@ use tabane_kit::topology::{LinkPlan, Plan, Topology, nic};
 use tabane_kit::workload::Stream;
 use tabane_kit::workload::iperf::{Flow, Kind, Server};
 
-use crate::data_path::{kernel, sent};
-use crate::reorder::GUEST;
-use crate::stage::options;
-use crate::{Case, Need};
+use crate::traffic::data_path::{kernel, sent};
+use crate::traffic::reorder::GUEST;
+use crate::traffic::stage::options;
+use crate::traffic::{Case, Need};
 
 /// What this program does in the guest when its first word is this.
 pub(crate) const MACSEC: &str = "macsec";

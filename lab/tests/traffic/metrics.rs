@@ -13,10 +13,10 @@ use tabane_kit::prometheus::{self, Server};
 use tabane_kit::tool;
 use tabane_kit::topology::{Plan, Topology, address as address_of, nic};
 
-use crate::faults::carry;
-use crate::page;
-use crate::stage::{FAST, options, plan, ready, send_file, under_a_file, with_bundles};
-use crate::{Case, Need};
+use crate::traffic::faults::carry;
+use crate::traffic::page;
+use crate::traffic::stage::{FAST, options, plan, ready, send_file, under_a_file, with_bundles};
+use crate::traffic::{Case, Need};
 
 const LINKS: usize = 2;
 const VICTIM: usize = 1;

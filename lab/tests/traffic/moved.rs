@@ -11,8 +11,8 @@ use tabane_kit::process::Process;
 use tabane_kit::status::{CompletionStatus, by_interrupt};
 use tabane_kit::topology::{LinkPlan, Plan, Topology, Wiring, nic};
 
-use crate::stage::{options, send_both_ways, send_file, with_links};
-use crate::{Case, Need};
+use crate::traffic::stage::{options, send_both_ways, send_file, with_links};
+use crate::traffic::{Case, Need};
 
 const LINKS: usize = 2;
 const FILE: u64 = 8 << 20;

@@ -12,9 +12,9 @@ use tabane_kit::status::{LINK_DOWN, LINK_SUSPECT, PATH_MTU, Questions, Status};
 use tabane_kit::topology::nic;
 use tabane_kit::workload::transfer::{Source, Transfer};
 
-use crate::routed::{Ip, LINKS, end, lay, start};
-use crate::stage::{send_file, whole};
-use crate::{Case, Need};
+use crate::traffic::routed::{Ip, LINKS, end, lay, start};
+use crate::traffic::stage::{send_file, whole};
+use crate::traffic::{Case, Need};
 
 /// The link that is narrow.
 const NARROW: usize = 1;

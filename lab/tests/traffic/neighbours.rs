@@ -4,9 +4,9 @@ use anyhow::{Context, Result, ensure};
 use tabane_kit::bundle::{DEVICE, address, address_v6};
 use tabane_kit::netns::Namespace;
 
-use crate::datagrams::exchange;
-use crate::stage::{FAST, options, plan, with_bundles};
-use crate::{Case, Need};
+use crate::traffic::datagrams::exchange;
+use crate::traffic::stage::{FAST, options, plan, with_bundles};
+use crate::traffic::{Case, Need};
 
 pub(crate) fn cases() -> Vec<Case> {
     vec![Case::new("arp_and_nd_resolve_afresh", Need::Daemon, resolve)]

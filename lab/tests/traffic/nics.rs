@@ -5,9 +5,9 @@ use tabane_kit::bundle::Bundle;
 use tabane_kit::status::Questions;
 use tabane_kit::topology::{Topology, nic};
 
-use crate::faults::carry;
-use crate::stage::{FAST, options, plan, under_a_file, with_bundles};
-use crate::{Case, Need};
+use crate::traffic::faults::carry;
+use crate::traffic::stage::{FAST, options, plan, under_a_file, with_bundles};
+use crate::traffic::{Case, Need};
 
 /// The link whose NIC changes, at host 0.
 const CHANGED: usize = 1;

@@ -19,9 +19,9 @@ use tabane_kit::tool;
 use tabane_kit::topology::{Topology, nic};
 use tabane_kit::workload::transfer::{Source, Transfer};
 
-use crate::stage::{FAST, options, plan, send_file};
-use crate::systemd::page::{self, PRINTED};
-use crate::{Case, Need};
+use crate::traffic::stage::{FAST, options, plan, send_file};
+use crate::traffic::systemd::page::{self, PRINTED};
+use crate::traffic::{Case, Need};
 
 /// Variables that name the package, and the directory of a clean Debian.
 pub(crate) const PACKAGE: &str = "TABANE_DEB";

@@ -21,9 +21,9 @@ use tabane_kit::process::Process;
 use tabane_kit::status::{LINK_DOWN, PathState, Questions};
 use tabane_kit::topology::{Topology, nic};
 
-use crate::faults::carry;
-use crate::stage::{FAST, options, plan, ready, under_a_file, with_bundles};
-use crate::{Case, Need};
+use crate::traffic::faults::carry;
+use crate::traffic::stage::{FAST, options, plan, ready, under_a_file, with_bundles};
+use crate::traffic::{Case, Need};
 use browser::{Browser, Look};
 
 const LINKS: usize = 2;

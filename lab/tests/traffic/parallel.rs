@@ -16,8 +16,8 @@ use tabane_kit::workload::mpi::Mpi;
 use tabane_kit::workload::npb::exchange::{Class, Kernel, Step};
 use tabane_kit::workload::ranks::Ranks;
 
-use crate::stage::{FAST, options, plan};
-use crate::{Case, Need};
+use crate::traffic::stage::{FAST, options, plan};
+use crate::traffic::{Case, Need};
 
 pub(crate) fn cases() -> Vec<Case> {
     vec![

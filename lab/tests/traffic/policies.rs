@@ -7,8 +7,8 @@ use tabane_kit::status::Questions;
 use tabane_kit::topology::Topology;
 use tabane_proto::{Nature, PolicyKind};
 
-use crate::stage::{FAST, options, options_with, plan, send_file, with_bundles};
-use crate::{Case, Need};
+use crate::traffic::stage::{FAST, options, options_with, plan, send_file, with_bundles};
+use crate::traffic::{Case, Need};
 
 /// Size of a file.
 const BYTES: u64 = 8 << 20;

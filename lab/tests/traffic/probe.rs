@@ -11,8 +11,8 @@ use tabane_kit::emulator::Impairment;
 use tabane_kit::topology::{LinkPlan, Plan, Topology, Wiring, address};
 use tabane_kit::workload::probe::Probe;
 
-use crate::stage::{FAST, options, plan, with_bundles};
-use crate::{Case, Need};
+use crate::traffic::stage::{FAST, options, plan, with_bundles};
+use crate::traffic::{Case, Need};
 
 /// What the wire takes each way.
 const SLOW: Duration = Duration::from_millis(10);

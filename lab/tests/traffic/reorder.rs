@@ -18,11 +18,11 @@ use tabane_kit::rate::Bitrate;
 use tabane_kit::topology::Topology;
 use tabane_kit::{bundle, tool};
 
-use crate::data_path::{carried, in_cells, kernel};
-use crate::experiments::{lab, median};
-use crate::macsec::{self, MACSEC};
-use crate::stage::{SLOW, plan, ready, send_both_ways, send_file, with_bundles};
-use crate::{Case, Need};
+use crate::traffic::data_path::{carried, in_cells, kernel};
+use crate::traffic::experiments::{lab, median};
+use crate::traffic::macsec::{self, MACSEC};
+use crate::traffic::stage::{SLOW, plan, ready, send_both_ways, send_file, with_bundles};
+use crate::traffic::{Case, Need};
 
 /// Where `make vm-setup-backports` puts the guest.
 pub(crate) const GUEST: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../target/vm-backports");

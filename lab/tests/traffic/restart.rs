@@ -10,8 +10,8 @@ use tabane_kit::clock::wait_for;
 use tabane_kit::counters::protocol;
 use tabane_kit::status::Questions;
 
-use crate::stage::{FAST, options, plan, with_bundles};
-use crate::{Case, Need};
+use crate::traffic::stage::{FAST, options, plan, with_bundles};
+use crate::traffic::{Case, Need};
 
 /// Times that the daemon is killed.
 const ROUNDS: usize = 7;

@@ -17,8 +17,8 @@ use tabane_kit::status::{LINK_DOWN, LINK_UP};
 use tabane_kit::topology::{Plan, Topology, address as address_of, nic};
 use tabane_kit::workload::transfer::{Source, Transfer};
 
-use crate::stage::{FAST, options, plan, ready, send_file, told, whole};
-use crate::{Case, Need};
+use crate::traffic::stage::{FAST, options, plan, ready, send_file, told, whole};
+use crate::traffic::{Case, Need};
 
 pub(crate) const LINKS: usize = 2;
 const VICTIM: usize = 1;

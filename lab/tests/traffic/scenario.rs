@@ -11,8 +11,8 @@ use serde_json::Value;
 use tabane_kit::clock::wait_for;
 use tabane_kit::process::{Ending, Process};
 
-use crate::experiments::{lab_command, lab_ends, median};
-use crate::{Case, Need};
+use crate::traffic::experiments::{lab_command, lab_ends, median};
+use crate::traffic::{Case, Need};
 
 /// Slow links, so that any machine reaches their rates; a fault, so that both places change something under way.
 const SCENARIO: &str = r#"

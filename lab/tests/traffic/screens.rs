@@ -10,9 +10,9 @@ use tabane_kit::netns::Namespace;
 use tabane_kit::status::{LINK_DOWN, LINK_UP};
 use tabane_kit::topology::{Topology, nic};
 
-use crate::stage::{FAST, options, plan, told, with_bundles};
-use crate::terminal::{SMALL, Terminal, USUAL};
-use crate::{Case, Need};
+use crate::traffic::stage::{FAST, options, plan, told, with_bundles};
+use crate::traffic::terminal::{SMALL, Terminal, USUAL};
+use crate::traffic::{Case, Need};
 
 const LINKS: usize = 2;
 const VICTIM: usize = 1;

@@ -18,8 +18,8 @@ use tabane_kit::tool;
 use tabane_kit::topology::{Topology, nic};
 use tabane_kit::workload::sequence::{Pace, Sequence};
 
-use crate::stage::{FAST, options, plan};
-use crate::{Case, Need};
+use crate::traffic::stage::{FAST, options, plan};
+use crate::traffic::{Case, Need};
 
 const LINKS: usize = 2;
 const UPGRADES: usize = 3;

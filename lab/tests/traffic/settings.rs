@@ -16,11 +16,11 @@ use tabane_kit::window::Window;
 use tabane_kit::workload::Stream;
 use tabane_kit::workload::ping_pong::{self, RoundTrips};
 
-use crate::classes::{OTHER, VOLUME, carried};
-use crate::stage::{
+use crate::traffic::classes::{OTHER, VOLUME, carried};
+use crate::traffic::stage::{
     FAST, options, options_with, plan, ready, received, send_both_ways, send_file, with_bundles, with_links,
 };
-use crate::{Case, Need};
+use crate::traffic::{Case, Need};
 
 const FILE: u64 = 8 << 20;
 const PLAY: Duration = Duration::from_millis(300);

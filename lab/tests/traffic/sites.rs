@@ -24,8 +24,8 @@ use tabane_kit::tool;
 use tabane_kit::topology::nic;
 use tabane_kit::workload::transfer::{Source, Transfer};
 
-use crate::stage::{options, ready, send_file, told, whole};
-use crate::{Case, Need};
+use crate::traffic::stage::{options, ready, send_file, told, whole};
+use crate::traffic::{Case, Need};
 
 const LINKS: usize = 2;
 const FILE: u64 = 4 << 20;

@@ -12,8 +12,8 @@ use tabane_kit::status::Questions;
 use tabane_kit::topology::{LinkPlan, Plan, Topology};
 use tabane_kit::workload::transfer::{Source, Transfer};
 
-use crate::stage::{FAST, options, send_file, whole};
-use crate::{Case, Need};
+use crate::traffic::stage::{FAST, options, send_file, whole};
+use crate::traffic::{Case, Need};
 
 /// What the slow peer's link carries.
 const SLOWEST: Bitrate = Bitrate::mbit(1);

@@ -6,8 +6,8 @@ use tabane_kit::counters::received_bytes;
 use tabane_kit::rate::Bitrate;
 use tabane_kit::topology::Topology;
 
-use crate::stage::{options, plan, send_file, with_bundles};
-use crate::{Case, Need};
+use crate::traffic::stage::{options, plan, send_file, with_bundles};
+use crate::traffic::{Case, Need};
 
 /// Size of a file.
 const BYTES: u64 = 8 << 20;

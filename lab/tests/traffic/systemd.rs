@@ -18,8 +18,8 @@ use tabane_kit::tool;
 use tabane_kit::topology::{Topology, nic};
 use tabane_kit::workload::transfer::{Source, Transfer};
 
-use crate::stage::{FAST, options, plan, send_file};
-use crate::{Case, Need};
+use crate::traffic::stage::{FAST, options, plan, send_file};
+use crate::traffic::{Case, Need};
 
 /// As packaged.
 const UNIT: &[u8] = include_bytes!("../../../packaging/tabane@.service");

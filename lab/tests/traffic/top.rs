@@ -10,10 +10,10 @@ use tabane_kit::process::Process;
 use tabane_kit::status::{LINK_DOWN, PathState, Questions};
 use tabane_kit::topology::nic;
 
-use crate::faults::carry;
-use crate::stage::{FAST, options, plan, ready, under_a_file, with_bundles};
-use crate::terminal::{SMALL, Terminal};
-use crate::{Case, Need};
+use crate::traffic::faults::carry;
+use crate::traffic::stage::{FAST, options, plan, ready, under_a_file, with_bundles};
+use crate::traffic::terminal::{SMALL, Terminal};
+use crate::traffic::{Case, Need};
 
 const LINKS: usize = 2;
 /// Bytes of a transfer that is under way while a link dies.

@@ -16,8 +16,8 @@ use tabane_kit::tool;
 use tabane_kit::topology::{Topology, nic};
 use tempfile::TempDir;
 
-use crate::stage::{FAST, options, options_with, plan, send_both_ways, with_bundles, with_links};
-use crate::{Case, Need};
+use crate::traffic::stage::{FAST, options, options_with, plan, send_both_ways, with_bundles, with_links};
+use crate::traffic::{Case, Need};
 
 const LINKS: usize = 2;
 /// Bytes of each transfer.

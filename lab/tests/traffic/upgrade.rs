@@ -14,9 +14,9 @@ use tabane_kit::status::Questions;
 use tabane_kit::topology::{Plan, Topology};
 use tabane_kit::workload::sequence::{Pace, Sequence};
 
-use crate::faults::carry;
-use crate::stage::{FAST, options, options_with, plan, ready, under_a_file, with_bundles};
-use crate::{Case, Need};
+use crate::traffic::faults::carry;
+use crate::traffic::stage::{FAST, options, options_with, plan, ready, under_a_file, with_bundles};
+use crate::traffic::{Case, Need};
 
 const LINKS: usize = 2;
 /// Replacements in one transfer.

@@ -19,9 +19,9 @@ use tabane_kit::netns::Namespace;
 use tabane_kit::prerequisites::{BUSYBOX, MODPROBE, QEMU, Tool};
 use tabane_kit::process::Process;
 
-use crate::experiments::{lab, median};
-use crate::stage::{FAST, options, plan, with_bundles};
-use crate::{Case, Need};
+use crate::traffic::experiments::{lab, median};
+use crate::traffic::stage::{FAST, options, plan, with_bundles};
+use crate::traffic::{Case, Need};
 
 /// IEEE 802 local experimental EtherType 1: nothing else on the device uses it.
 const ETHERTYPE: [u8; 2] = [0x88, 0xb5];

@@ -10,12 +10,12 @@ use tabane_kit::topology::{Topology, nic};
 use tabane_kit::window::Window;
 use tabane_kit::workload::{Stream, ping_pong};
 
-use crate::faults::{NOTICED, carry, since, within};
-use crate::stage::{
+use crate::traffic::faults::{NOTICED, carry, since, within};
+use crate::traffic::stage::{
     FAST, cells_sent, lost_nothing, options, options_with, plan, ready, send_both_ways, send_file, told,
     under_a_file, with_links,
 };
-use crate::{Case, Need};
+use crate::traffic::{Case, Need};
 
 /// Bytes of each transfer.
 const FILE: u64 = 16 << 20;

@@ -15,8 +15,8 @@ use tabane_kit::tool;
 use tabane_kit::topology::{Plan, Topology, Wiring, nic};
 use tabane_kit::workload::sequence::{Outcome, Pace, Sequence};
 
-use crate::stage::{FAST, options, plan, ready, received, send_file, told, with_bundles};
-use crate::{Case, Need};
+use crate::traffic::stage::{FAST, options, plan, ready, received, send_file, told, with_bundles};
+use crate::traffic::{Case, Need};
 
 const FILE: u64 = 4 << 20;
 /// No frame is longer without superframes: an MTU of 1500, the Ethernet header, and a VLAN tag.

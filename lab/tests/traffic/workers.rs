@@ -9,8 +9,8 @@ use tabane_kit::status::{LINK_DOWN, LINK_UP};
 use tabane_kit::topology::Topology;
 use tabane_kit::workload::transfer::{Source, Transfer};
 
-use crate::stage::{FAST, options_with, plan, ready, told, whole, with_bundles};
-use crate::{Case, Need};
+use crate::traffic::stage::{FAST, options_with, plan, ready, told, whole, with_bundles};
+use crate::traffic::{Case, Need};
 
 const LINKS: usize = 2;
 const VICTIM: usize = 1;

@@ -17,7 +17,7 @@ use tabane_kit::tool;
 use tabane_kit::topology::{Topology, nic};
 
 use super::{Group, Way, doctor, named};
-use crate::stage::{FAST, plan, with_links};
+use crate::traffic::stage::{FAST, plan, with_links};
 
 const LINKS: usize = 2;
 /// The link that is broken.

@@ -12,8 +12,8 @@ use tabane_kit::rate::Bitrate;
 use tabane_kit::workload::transfer::{Source, Transfer};
 
 use super::{Said, doctor, why};
-use crate::stage::{options, plan, whole, with_bundles};
-use crate::{Case, Need};
+use crate::traffic::stage::{options, plan, whole, with_bundles};
+use crate::traffic::{Case, Need};
 
 /// How often it is looked at, each time by both commands and at both nodes in turn.
 const RUNS: usize = 3;

@@ -20,8 +20,8 @@ use tabane_kit::workload::transfer::{Source, Transfer};
 
 use super::wires::{BROKEN, Staged, over, staged};
 use super::{Group, Said, Way, why};
-use crate::data_path::wrapped;
-use crate::stage::{FAST, options, plan, whole, with_bundles};
+use crate::traffic::data_path::wrapped;
+use crate::traffic::stage::{FAST, options, plan, whole, with_bundles};
 
 /// What a link carries: so little that a busy machine fills it.
 const RATE: Bitrate = Bitrate::mbit(20);

@@ -12,7 +12,7 @@ use tabane_kit::topology::Topology;
 use tempfile::NamedTempFile;
 
 use super::{ANSWER_WITHIN, Group, Said, Way, findings, named};
-use crate::stage::{FAST, plan, with_links};
+use crate::traffic::stage::{FAST, plan, with_links};
 
 const LINKS: usize = 2;
 /// Levels and names of options as the kernel's headers have them: `SOL_UDP`, `UDP_SEGMENT`, `UDP_GRO`, `TUNSETOFFLOAD`.

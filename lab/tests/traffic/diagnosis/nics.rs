@@ -16,8 +16,8 @@ use tempfile::NamedTempFile;
 
 use super::bundle::ethtool;
 use super::{Group, Said, Way, doctor, named};
-use crate::stage::{FAST, plan, with_links};
-use crate::{Case, Need};
+use crate::traffic::stage::{FAST, plan, with_links};
+use crate::traffic::{Case, Need};
 
 /// A NIC of which any speed can be said.
 const ADJUSTABLE: &str = "eth9";

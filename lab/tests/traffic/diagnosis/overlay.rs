@@ -16,7 +16,7 @@ use tabane_kit::topology::{LinkPlan, Plan, Topology, address, nic};
 
 use super::bundle::{BROKEN, Fault, ethtool, of_table, one_by_one};
 use super::{Group, Way};
-use crate::stage::{FAST, send_both_ways};
+use crate::traffic::stage::{FAST, send_both_ways};
 
 /// The NIC that stands on nothing.
 const OVERLAY: &str = "eth9";

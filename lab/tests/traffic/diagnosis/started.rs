@@ -11,7 +11,7 @@ use tempfile::NamedTempFile;
 
 use super::bundle::{BROKEN, UNKNOWN, hook};
 use super::{Group, Way, doctor, named};
-use crate::stage::{FAST, options_with, plan};
+use crate::traffic::stage::{FAST, options_with, plan};
 
 const LINKS: usize = 2;
 /// A key that the other node does not have.

@@ -8,8 +8,8 @@ use tabane_kit::topology::{LinkPlan, Plan, Topology, Wiring, nic};
 
 use super::bundle::ethtool;
 use super::{Group, Said, Way, doctor, named};
-use crate::routed::{Ip, end, lay, start_with};
-use crate::stage::with_links;
+use crate::traffic::routed::{Ip, end, lay, start_with};
+use crate::traffic::stage::with_links;
 
 /// The link that is broken.
 pub(super) const BROKEN: usize = 1;

@@ -11,7 +11,7 @@ use tabane_kit::tool;
 use tabane_kit::topology::{Topology, nic};
 
 use super::{SERVICE, analysed, has_no_rights_of_root, machine, peer, whole};
-use crate::stage::{FAST, plan};
+use crate::traffic::stage::{FAST, plan};
 
 /// As packaged.
 const UNIT: &[u8] = include_bytes!("../../../../packaging/tabane-web.service");

@@ -11,13 +11,12 @@ mod keys;
 mod pages;
 mod targets;
 
-use std::process::ExitCode;
+use libtest_mimic::Trial;
 
-use anyhow::Result;
-use libtest_mimic::{Arguments, Trial};
+use crate::trial;
 
-fn main() -> ExitCode {
-    let trials = vec![
+pub(crate) fn trials() -> Vec<Trial> {
+    vec![
         trial("commands_and_options_of_the_pages_exist", commands::exist),
         trial("a_wrong_command_or_option_of_a_page_is_found", commands::mistakes_are_found),
         trial("keys_of_the_pages_exist", keys::exist),
@@ -34,12 +33,7 @@ fn main() -> ExitCode {
         trial("each_page_begins_with_what_its_reader_can_do", book::begin_with_their_use),
         trial("a_difference_between_two_readmes_is_found", japanese::differences_are_found),
         japanese(),
-    ];
-    libtest_mimic::run(&Arguments::from_args(), trials).exit_code()
-}
-
-fn trial(name: &str, run: fn() -> Result<()>) -> Trial {
-    Trial::test(name, move || Ok(run().map_err(|error| format!("{error:#}"))?))
+    ]
 }
 
 /// Ignored only while there is no such page.

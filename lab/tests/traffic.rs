@@ -26,7 +26,7 @@ mod fits_in;
 mod fleet;
 mod forwarded;
 mod frames;
-mod fresh;
+pub(crate) mod fresh;
 mod jumbo;
 mod lab;
 mod live;
@@ -64,16 +64,14 @@ mod without;
 mod workers;
 
 use std::env;
-use std::process::ExitCode;
 
 use anyhow::Result;
-use libtest_mimic::{Arguments, Trial};
+use libtest_mimic::Trial;
 use tabane_io::trial::trial;
 use tabane_kit::prerequisites::{
     CNI_MACVLAN, DNSMASQ, ETCD, ETCDCTL, ETHTOOL, IPERF3, MPIRUN, NFT, SETPRIV, STRACE, SYSTEMD, TCPDUMP,
     TMUX, TSHARK, Tool, require_daemon, require_priority, require_tools, require_xdp,
 };
-use tabane_kit::sandbox::{self, Side};
 use tabane_kit::{bundle, prometheus};
 
 /// The names of trials begin so that have the processors to themselves; `.config/nextest.toml` sees to it.
@@ -155,28 +153,17 @@ impl Case {
     }
 }
 
-fn main() -> Result<ExitCode> {
-    if let Some(done) = reorder::in_guest() {
-        return done.map(|()| ExitCode::SUCCESS);
-    }
-    let mut arguments = Arguments::from_args();
-    if !arguments.list && !sandbox::is_inside() {
-        fresh::build()?;
-    }
-    arguments.test_threads = Some(1);
-    // What one trial needs is not asked for the others.
-    let wanted = arguments.filter.clone().filter(|_| arguments.exact);
-    let cases =
-        cases().into_iter().filter(|case| wanted.as_ref().is_none_or(|name| name.starts_with(&case.name)));
-    let trials: Vec<Trial> = match sandbox::enter(&[]) {
-        Ok(Side::Outside(code)) => return Ok(code),
-        Ok(Side::Inside) => cases.map(|case| case.trial(missing)).collect(),
-        Err(error) => {
-            let reason = format!("{error:#}");
-            cases.map(|case| case.trial(|_| Some(reason.clone()))).collect()
-        }
-    };
-    Ok(libtest_mimic::run(&arguments, trials).exit_code())
+/// What this program does in place of testing, when it runs in a guest.
+pub(crate) fn in_guest() -> Option<Result<()>> {
+    reorder::in_guest()
+}
+
+/// All trials, or the one that is wanted: what one needs is not asked for the others. `lack` is why none can run here.
+pub(crate) fn trials(wanted: Option<&str>, lack: Option<&str>) -> Vec<Trial> {
+    let cases = cases().into_iter().filter(|case| wanted.is_none_or(|name| name.starts_with(&case.name)));
+    cases
+        .map(|case| case.trial(|need| lack.map_or_else(|| missing(need), |lack| Some(lack.to_owned()))))
+        .collect()
 }
 
 fn cases() -> Vec<Case> {
