@@ -149,8 +149,7 @@ deb-test: deb
 	$(MAKE) --no-print-directory install uninstall DESTDIR=target/deb/uninstalled WIRESHARK=/wireshark
 	@test -z "$$(find target/deb/uninstalled -type f)" || { find target/deb/uninstalled -type f; echo "make uninstall leaves these"; exit 1; }
 	TABANE_BIN=$(CURDIR)/target/release/tabane TABANE_DEB=$(CURDIR)/$(DEB) TABANE_CLEAN_ROOT=$(CURDIR)/$(CLEAN_ROOT) \
-	  $(CARGO) test --locked -p tabane-lab --test traffic a_package 2>&1 | tee target/deb-test.log
-	@grep -q 'test result: ok' target/deb-test.log && lab/skips.sh target/deb-test.log
+	  lab/trials.sh a_package
 
 RELEASE := target/release-$(VERSION)
 TARBALL := tabane-$(VERSION)-$(shell uname -m)-linux
@@ -240,15 +239,15 @@ test: rust
 
 # Servers of names and keys, and what a fleet does with them: a minute.
 fleet-test: rust
-	@lab/packages.sh etcd=etcd-server etcdctl=etcd-client dnsmasq=dnsmasq-base
+	@lab/packages.sh etcd=etcd-server etcdctl=etcd-client dnsmasq=dnsmasq-base systemd=systemd setpriv=util-linux strace=strace
 	$(CARGO) build --locked -p tabane -p tabane-follow
-	$(CARGO) test --locked -p tabane-lab --test traffic fleet
+	lab/trials.sh fleet
 
 # The kernel path, also where it takes minutes in guests: through their NICs, and over MACsec.
 guests-test: rust vm-setup-backports
 	@lab/packages.sh iperf3=iperf3 ethtool=ethtool
 	$(CARGO) build --locked -p tabane -p tabane-probe
-	TABANE_GUESTS=1 $(CARGO) test --locked -p tabane-lab --test traffic kernel_path
+	TABANE_GUESTS=1 lab/trials.sh kernel_path
 
 style: rust
 	$(CARGO) fmt --all -- --check
