@@ -7,7 +7,7 @@ TOOLS := target/tools/bin
 # The oldest Rust that builds this, as Cargo.toml declares it.
 MSRV := $(shell sed -n 's/^rust-version = "\(.*\)"/\1/p' Cargo.toml)
 
-.PHONY: help build page page-packages install uninstall deb deb-test fleet-test guests-test release test demo bench papers lab sim fuzz fuzz-corpus lint style docs sbom vm-setup vm-setup-backports rivals clean rust
+.PHONY: help build page page-packages install uninstall deb deb-test fleet-test guests-test kernels-test versions-test asan miri mutants release test demo bench papers lab sim fuzz fuzz-corpus lint style docs sbom vm-setup vm-setup-backports rivals clean rust
 
 help:
 	@echo "make build      release programs in target/release"
@@ -16,6 +16,9 @@ help:
 	@echo "make deb        a Debian package; deb-test tries it in a clean Debian, 5 minutes"
 	@echo "make release    archive, package, checksums in target/release-VERSION"
 	@echo "make test       all tests: about 20 minutes with the build; fleet-test: with etcd, DNS; guests-test: in guests"
+	@echo "make versions-test    beside the last release; kernels-test: on Debian's kernels, in guests"
+	@echo "make asan       the daemon with AddressSanitizer; miri: shm-ring and io step by step"
+	@echo "make mutants    whether tests notice mistakes, in SHARD=0/400 of all places"
 	@echo "make demo       one TCP connection over two links, one of which dies: a minute"
 	@echo "make bench      throughput, CPU, round trips beside bare links: 10 minutes"
 	@echo "make papers     the papers' measurements, published beside ours: 45 minutes;"
@@ -247,7 +250,56 @@ fleet-test: rust
 guests-test: rust vm-setup-backports
 	@lab/packages.sh iperf3=iperf3 ethtool=ethtool
 	$(CARGO) build --locked -p tabane -p tabane-probe
-	TABANE_GUESTS=1 lab/trials.sh kernel_path
+	TABANE_GUESTS=1 lab/trials.sh kernel_path vlan_on_the_device
+
+# The kernels of Debian's releases, each in a guest: how frames go there, and what the status says of it. Some minutes, and 180 MB
+# beside the newest kernel.
+kernels-test: rust vm-setup-backports
+	@lab/packages.sh iperf3=iperf3 ethtool=ethtool
+	@for suite in bookworm trixie; do lab/vm-setup.sh target/vm-$$suite linux-image-amd64 $$suite || exit 2; done
+	$(CARGO) build --locked -p tabane
+	TABANE_GUESTS=1 lab/trials.sh kernel_of_
+
+# The commit whose program shares bundles with this one's: the newest release before it; until there is one, the commit named here.
+BEFORE ?= $(or $(shell git describe --tags --abbrev=0 HEAD^ 2>/dev/null),0c45be71)
+# Two versions in one bundle, which replace each other under connections: a minute, and some for the first build.
+versions-test: rust
+	@lab/packages.sh ip=iproute2 tc=iproute2 setpriv=util-linux
+	lab/before.sh target/before $(BEFORE)
+	$(CARGO) build --locked -p tabane
+	TABANE_BEFORE=$(CURDIR)/target/before/tabane lab/trials.sh versions
+
+HOST = $(shell rustc -vV | sed -n 's/^host: //p')
+NIGHTLY = rustup run nightly rustc --version >/dev/null 2>&1 || { echo "needs a nightly toolchain: rustup toolchain install nightly"; exit 2; }
+
+# The daemon under AddressSanitizer while it carries traffic: a byte that it reads or writes beside its memory ends it. C libraries
+# are built as ever, and Rust's own library, too.
+ASAN_TRIALS := tcp_with_policy_ cells_cross_ a_daemon_ kernel_path_carries
+asan: rust
+	@$(NIGHTLY)
+	@lab/packages.sh ip=iproute2 tc=iproute2 setpriv=util-linux
+	RUSTFLAGS=-Zsanitizer=address $(CARGO) +nightly build --locked -p tabane --target $(HOST) --target-dir target/asan
+	TABANE_BIN=$(CURDIR)/target/asan/$(HOST)/debug/tabane lab/trials.sh $(ASAN_TRIALS)
+
+# Miri goes through unit tests step by step, and finds what Rust does not define: `shm-ring` and what `io` does without a system call.
+# `seal` has no `unsafe`, and its primitives are C and assembly, which Miri does not run: of it, what is agreed upon.
+MIRI_IO := run:: bounce:: segment:: link:: ether::frame ether::coalesce ether::address ether::xdp::ring ether::xdp::umem \
+           capture::packet overhear:: ethtool::modes udp::gso mem::address bpf::
+miri: rust
+	@$(NIGHTLY)
+	@$(CARGO) +nightly miri --version >/dev/null 2>&1 \
+	  || { echo "going on without Miri: rustup component add --toolchain nightly miri rust-src"; test "$(TABANE_REQUIRE)" != all; exit; }; \
+	MIRIFLAGS=-Zmiri-disable-isolation $(CARGO) +nightly miri test --locked --target-dir target/miri -p tabane-shm-ring --lib --test rings && \
+	MIRIFLAGS=-Zmiri-disable-isolation $(CARGO) +nightly miri test --locked --target-dir target/miri -p tabane-io --lib -- $(MIRI_IO) && \
+	MIRIFLAGS=-Zmiri-disable-isolation $(CARGO) +nightly miri test --locked --target-dir target/miri -p tabane-seal --lib choice::
+
+# Changes the code in one place after another and sees whether a test notices. All of it takes days: SHARD=K/N is one of N equal parts,
+# of which each has each N-th place. docs/quality.md has the shares.
+SHARD ?= 0/400
+mutants: $(TOOLS)/cargo-mutants-27.1.0
+	rm -rf target/mutants/$(subst /,-of-,$(SHARD))
+	-$(TOOLS)/cargo-mutants mutants --no-shuffle --sharding round-robin --shard $(SHARD) --output target/mutants/$(subst /,-of-,$(SHARD))
+	lab/mutants.py target/mutants/$(subst /,-of-,$(SHARD))/mutants.out/outcomes.json
 
 style: rust
 	$(CARGO) fmt --all -- --check

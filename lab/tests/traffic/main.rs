@@ -26,6 +26,7 @@ mod fleet;
 mod forwarded;
 mod frames;
 mod jumbo;
+mod kernels;
 mod lab;
 mod live;
 mod loads;
@@ -55,12 +56,14 @@ mod terminal;
 mod top;
 mod traces;
 mod upgrade;
+mod versions;
 mod vlan;
 mod window;
 mod without;
 mod workers;
 
 use std::io::{self, Write};
+use std::path::Path;
 use std::process::{Command, ExitCode, Stdio};
 use std::{env, thread};
 
@@ -89,13 +92,14 @@ enum Need {
     Nothing,
     Daemon,
     DaemonAndTcpdump,
+    DaemonBefore,
+    DaemonBeforeAndPrograms,
     DaemonAndCni,
     DaemonAndIperf,
     DaemonAndDns,
     DaemonAndEtcd,
     DaemonAndEthtool,
     DaemonAndXdp,
-    DaemonAndGuest,
     DaemonAndMpirun,
     DaemonAndNat,
     DaemonAndNft,
@@ -116,6 +120,7 @@ enum Need {
     Mpirun,
     NewGuest,
     NewGuestAndMinutes,
+    GuestAndMinutes(&'static str),
 }
 
 impl Case {
@@ -183,6 +188,7 @@ fn cases() -> Vec<Case> {
         neighbours::cases(),
         vlan::cases(),
         jumbo::cases(),
+        kernels::cases(),
         beside::cases(),
         bridge::cases(),
         forwarded::cases(),
@@ -218,6 +224,7 @@ fn cases() -> Vec<Case> {
         top::cases(),
         traces::cases(),
         upgrade::cases(),
+        versions::cases(),
         window::cases(),
         without::cases(),
         workers::cases(),
@@ -237,13 +244,14 @@ fn missing(need: Need) -> Option<String> {
         Need::Nothing => Ok(()),
         Need::Daemon => daemon(),
         Need::DaemonAndTcpdump => daemon().and_then(|()| tool(TCPDUMP)),
+        Need::DaemonBefore => daemon().and_then(|()| versions::require_before()),
+        Need::DaemonBeforeAndPrograms => all(&[Need::DaemonBefore, Need::DaemonAndPrograms]),
         Need::DaemonAndCni => daemon().and_then(|()| tool(CNI_MACVLAN)),
         Need::DaemonAndIperf => daemon().and_then(|()| tool(IPERF3)),
         Need::DaemonAndDns => daemon().and_then(|()| tool(DNSMASQ)),
         Need::DaemonAndEtcd => daemon().and_then(|()| tool(ETCD)).and_then(|()| tool(ETCDCTL)),
         Need::DaemonAndEthtool => daemon().and_then(|()| tool(ETHTOOL)),
         Need::DaemonAndXdp => daemon().and_then(|()| Ok(require_xdp()?)),
-        Need::DaemonAndGuest => daemon().and_then(|()| vlan::require_guest(tool)),
         Need::DaemonAndMpirun => daemon().and_then(|()| tool(MPIRUN)),
         Need::DaemonAndNat => daemon().and_then(|()| sites::require_nat(tool)),
         Need::DaemonAndNft => daemon().and_then(|()| tool(NFT)),
@@ -268,7 +276,10 @@ fn missing(need: Need) -> Option<String> {
         Need::DaemonAndSetpriv => daemon().and_then(|()| tool(SETPRIV)),
         Need::Kubernetes => fits_in::require_kubernetes(),
         Need::Mpirun => tool(MPIRUN),
-        Need::NewGuest => daemon().and_then(|()| reorder::require_guest(tool)),
+        Need::NewGuest => daemon().and_then(|()| reorder::require_guest(Path::new(reorder::GUEST), tool)),
+        Need::GuestAndMinutes(guest) => daemon()
+            .and_then(|()| reorder::require_guest(&kernels::directory(guest), tool))
+            .and_then(|()| reorder::require_minutes()),
         Need::NewGuestAndMinutes => all(&[Need::NewGuest]).and_then(|()| reorder::require_minutes()),
     };
     lack.err().map(|lack| format!("{lack:#}"))
