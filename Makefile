@@ -7,7 +7,7 @@ TOOLS := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/tabane/bin
 # The oldest Rust that builds this, as Cargo.toml declares it.
 MSRV := $(shell sed -n 's/^rust-version = "\(.*\)"/\1/p' Cargo.toml)
 
-.PHONY: help build test-tools sim-nightly page page-packages install uninstall deb deb-test fleet-test guests-test release test test-all nightly stress demo bench papers figures lab sim fuzz fuzz-corpus lint style docs sbom vm-setup vm-setup-backports rivals clean rust
+.PHONY: help build test-tools sim-nightly page page-packages install uninstall deb deb-test fleet-test guests-test kernels-test versions-test asan miri mutants release test test-all nightly stress demo bench papers figures lab sim fuzz fuzz-corpus lint style docs sbom vm-setup vm-setup-backports rivals clean rust
 
 help:
 	@echo "make build      release programs in target/release"
@@ -18,6 +18,9 @@ help:
 	@echo "make test       what a change can break: ONLY=WORD for the tests whose names have it"
 	@echo "make test-all   that and all that takes minutes: guests, browsers, packages, soak, seeds; RESUME=1 goes on"
 	@echo "make stress     N=20 runs of the tests beside nothing, and as many beside two programs that compute"
+	@echo "make versions-test    beside the last release; kernels-test: on Debian's kernels, in guests"
+	@echo "make asan       the daemon with AddressSanitizer; miri: shm-ring and io step by step"
+	@echo "make mutants    whether tests notice mistakes, in SHARD=0/400 of all places"
 	@echo "make demo       one TCP connection over two links, one of which dies: a minute"
 	@echo "make bench      throughput, CPU, round trips beside bare links: 10 minutes"
 	@echo "make figures    what README.md quotes, measured and written: 15 minutes, in quiet"
@@ -153,7 +156,7 @@ deb-test: deb $(NEXTEST)
 	@test -d $(CLEAN_ROOT) || packaging/clean-root.sh $(SUITE) $(CLEAN_ROOT) || echo "going on without a clean Debian"
 	$(MAKE) --no-print-directory install uninstall DESTDIR=target/deb/uninstalled WIRESHARK=/wireshark
 	@test -z "$$(find target/deb/uninstalled -type f)" || { find target/deb/uninstalled -type f; echo "make uninstall leaves these"; exit 1; }
-	PATH="$(TOOLS):$$PATH" FEATURES="$(FEATURES)" TABANE_BIN=$(CURDIR)/target/release/tabane TABANE_DEB=$(CURDIR)/$(DEB) TABANE_CLEAN_ROOT=$(CURDIR)/$(CLEAN_ROOT) \
+	TABANE_REQUIRE=each PATH="$(TOOLS):$$PATH" FEATURES="$(FEATURES)" TABANE_BIN=$(CURDIR)/target/release/tabane TABANE_DEB=$(CURDIR)/$(DEB) TABANE_CLEAN_ROOT=$(CURDIR)/$(CLEAN_ROOT) \
 	  lab/tests.sh all -E 'test(/::a_package_/)'
 
 RELEASE := target/release-$(VERSION)
@@ -240,6 +243,8 @@ PROFILE ?= $(if $(ONLY),all,$(if $(CI),ci,default))
 NEXTEST := $(TOOLS)/cargo-nextest-0.9.151
 # The programs that trials start are built with the tests, and those are meant.
 RUN_TESTS = PATH="$(TOOLS):$$PATH" FEATURES="$(FEATURES)" TABANE_BIN="$${CARGO_TARGET_DIR:-$(CURDIR)/target}/debug/tabane"
+# Trials that have to run here: one that is skipped, whatever the reason, is a failure.
+EACH = TABANE_REQUIRE=each $(RUN_TESTS) lab/tests.sh all
 # Tests that cannot run here (no root, no TUN, a missing tool) are reported as ignored, with the reason in their name, and
 # shown at the end. With TABANE_REQUIRE=all that is a failure, but for those that lab/skips.txt names. Who names tests by ONLY means
 # those of `make test-all` as well.
@@ -259,7 +264,7 @@ stress: test-tools
 
 # Nightly, and before a release. A step that fails does not keep the next from its turn.
 test-all: rust
-	lab/steps.sh lint test nightly sim-nightly fuzz deb-test
+	lab/steps.sh lint test nightly sim-nightly fuzz kernels-test versions-test asan deb-test
 
 # What takes minutes: guests and their NICs, fleets by etcd and DNS, browsers, experiments. Packages: `make deb-test`.
 NIGHTLY_TOOLS := etcd=etcd-server etcdctl=etcd-client dnsmasq=dnsmasq-base chromium=chromium
@@ -273,11 +278,55 @@ sim-nightly:
 # Servers of names and keys, and what a fleet does with them: a minute.
 fleet-test: test-tools
 	@lab/packages.sh $(NIGHTLY_TOOLS)
-	$(RUN_TESTS) lab/tests.sh all -E 'test(fleet)'
+	$(EACH) -E 'test(fleet)'
 
-# The kernel path, also where it takes minutes in guests: through their NICs, and over MACsec.
+# The kernel path, also where it takes minutes in guests: through their NICs, and over MACsec; and VLANs there.
 guests-test: test-tools vm-setup-backports
-	TABANE_GUESTS=1 $(RUN_TESTS) lab/tests.sh all -E 'test(kernel_path)'
+	TABANE_GUESTS=1 $(EACH) -E 'test(kernel_path) + test(vlan_on_the_device)'
+
+# The kernels of Debian's releases, each in a guest: how frames go there, and what the status says of it. Some minutes, and 180 MB
+# beside the newest kernel.
+kernels-test: test-tools vm-setup-backports
+	@for suite in bookworm trixie; do lab/vm-setup.sh target/vm-$$suite linux-image-amd64 $$suite || exit 2; done
+	TABANE_GUESTS=1 $(EACH) -E 'test(kernel_of_)'
+
+# The commit whose program shares bundles with this one's: the newest release before it; until there is one, the commit named here.
+BEFORE ?= $(or $(shell git describe --tags --abbrev=0 HEAD^ 2>/dev/null),0c45be71)
+# Two versions in one bundle, which replace each other under connections: a minute, and some for the first build.
+versions-test: test-tools
+	lab/before.sh target/before $(BEFORE)
+	TABANE_BEFORE=$(CURDIR)/target/before/tabane $(EACH) -E 'test(versions)'
+
+HOST = $(shell rustc -vV | sed -n 's/^host: //p')
+NIGHTLY = rustup run nightly rustc --version >/dev/null 2>&1 || { echo "needs a nightly toolchain: rustup toolchain install nightly"; exit 2; }
+
+# The daemon under AddressSanitizer while it carries traffic: a byte that it reads or writes beside its memory ends it. C libraries
+# are built as ever, and Rust's own library, too.
+ASAN_TRIALS := test(tcp_with_policy_) + test(cells_cross_) + test(a_daemon_) + test(kernel_path_carries)
+asan: test-tools
+	@$(NIGHTLY)
+	RUSTFLAGS=-Zsanitizer=address $(CARGO) +nightly build --locked $(FEATURES) -p tabane --target $(HOST) --target-dir target/asan
+	$(RUN_TESTS) TABANE_REQUIRE=each TABANE_BIN=$(CURDIR)/target/asan/$(HOST)/debug/tabane lab/tests.sh all -E '$(ASAN_TRIALS)'
+
+# Miri goes through unit tests step by step, and finds what Rust does not define: `shm-ring` and what `io` does without a system call.
+# `seal` has no `unsafe`, and its primitives are C and assembly, which Miri does not run: of it, what is agreed upon.
+MIRI_IO := run:: bounce:: segment:: link:: ether::frame ether::coalesce ether::address ether::xdp::ring ether::xdp::umem \
+           capture::packet overhear:: ethtool::modes udp::gso mem::address bpf::
+miri: rust
+	@$(NIGHTLY)
+	@$(CARGO) +nightly miri --version >/dev/null 2>&1 \
+	  || { echo "going on without Miri: rustup component add --toolchain nightly miri rust-src"; test "$(TABANE_REQUIRE)" != all; exit; }; \
+	MIRIFLAGS=-Zmiri-disable-isolation $(CARGO) +nightly miri test --locked --target-dir target/miri -p tabane-shm-ring --lib --test rings && \
+	MIRIFLAGS=-Zmiri-disable-isolation $(CARGO) +nightly miri test --locked --target-dir target/miri -p tabane-io --lib -- $(MIRI_IO) && \
+	MIRIFLAGS=-Zmiri-disable-isolation $(CARGO) +nightly miri test --locked --target-dir target/miri -p tabane-seal --lib choice::
+
+# Changes the code in one place after another and sees whether a test notices. All of it takes days: SHARD=K/N is one of N equal parts,
+# of which each has each N-th place. docs/quality.md has the shares.
+SHARD ?= 0/400
+mutants: $(TOOLS)/cargo-mutants-27.1.0
+	rm -rf target/mutants/$(subst /,-of-,$(SHARD))
+	-$(TOOLS)/cargo-mutants mutants --no-shuffle --sharding round-robin --shard $(SHARD) --output target/mutants/$(subst /,-of-,$(SHARD))
+	lab/mutants.py target/mutants/$(subst /,-of-,$(SHARD))/mutants.out/outcomes.json
 
 style: rust
 	$(CARGO) fmt --all -- --check

@@ -20,10 +20,15 @@ use std::process::ExitCode;
 
 use libtest_mimic::{Arguments, Trial};
 
+/// Tests by their names, which panic when something is wrong.
+type Plain = &'static [(&'static str, fn())];
+/// Tests by their names, on the stage.
+type Staged = &'static [(&'static str, stage::Test)];
+
 /// Tests that any user can run.
-const EVERYWHERE: [&[(&str, fn())]; 2] = [bad_input::TRIALS, beside::TRIALS];
+const EVERYWHERE: [Plain; 2] = [bad_input::TRIALS, beside::TRIALS];
 /// Tests on the stage.
-const STAGED: [&[(&str, stage::Test)]; 6] = [
+const STAGED: [Staged; 6] = [
     control_access::TRIALS,
     environment::TRIALS,
     first_contact::TRIALS,

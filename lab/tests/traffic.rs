@@ -28,6 +28,7 @@ mod forwarded;
 mod frames;
 pub(crate) mod fresh;
 mod jumbo;
+mod kernels;
 mod lab;
 mod live;
 mod loads;
@@ -58,12 +59,14 @@ mod terminal;
 mod top;
 mod traces;
 mod upgrade;
+mod versions;
 mod vlan;
 mod window;
 mod without;
 mod workers;
 
 use std::env;
+use std::path::Path;
 
 use anyhow::Result;
 use libtest_mimic::Trial;
@@ -92,13 +95,14 @@ enum Need {
     Nothing,
     Daemon,
     DaemonAndTcpdump,
+    DaemonBefore,
+    DaemonBeforeAndPrograms,
     DaemonAndCni,
     DaemonAndIperf,
     DaemonAndDns,
     DaemonAndEtcd,
     DaemonAndEthtool,
     DaemonAndXdp,
-    DaemonAndGuest,
     DaemonAndMpirun,
     DaemonAndNat,
     DaemonAndNft,
@@ -121,6 +125,7 @@ enum Need {
     Mpirun,
     NewGuest,
     NewGuestAndMinutes,
+    GuestAndMinutes(&'static str),
 }
 
 impl Case {
@@ -181,6 +186,7 @@ fn cases() -> Vec<Case> {
         neighbours::cases(),
         vlan::cases(),
         jumbo::cases(),
+        kernels::cases(),
         beside::cases(),
         bridge::cases(),
         forwarded::cases(),
@@ -217,6 +223,7 @@ fn cases() -> Vec<Case> {
         top::cases(),
         traces::cases(),
         upgrade::cases(),
+        versions::cases(),
         window::cases(),
         without::cases(),
         workers::cases(),
@@ -236,13 +243,14 @@ fn missing(need: Need) -> Option<String> {
         Need::Nothing => Ok(()),
         Need::Daemon => daemon(),
         Need::DaemonAndTcpdump => daemon().and_then(|()| tool(TCPDUMP)),
+        Need::DaemonBefore => daemon().and_then(|()| versions::require_before()),
+        Need::DaemonBeforeAndPrograms => all(&[Need::DaemonBefore, Need::DaemonAndPrograms]),
         Need::DaemonAndCni => daemon().and_then(|()| tool(CNI_MACVLAN)),
         Need::DaemonAndIperf => daemon().and_then(|()| tool(IPERF3)),
         Need::DaemonAndDns => daemon().and_then(|()| tool(DNSMASQ)),
         Need::DaemonAndEtcd => daemon().and_then(|()| tool(ETCD)).and_then(|()| tool(ETCDCTL)),
         Need::DaemonAndEthtool => daemon().and_then(|()| tool(ETHTOOL)),
         Need::DaemonAndXdp => daemon().and_then(|()| Ok(require_xdp()?)),
-        Need::DaemonAndGuest => daemon().and_then(|()| vlan::require_guest(tool)),
         Need::DaemonAndMpirun => daemon().and_then(|()| tool(MPIRUN)),
         Need::DaemonAndNat => daemon().and_then(|()| sites::require_nat(tool)),
         Need::DaemonAndNft => daemon().and_then(|()| tool(NFT)),
@@ -270,7 +278,10 @@ fn missing(need: Need) -> Option<String> {
         Need::DaemonAndSetpriv => daemon().and_then(|()| tool(SETPRIV)),
         Need::Kubernetes => fits_in::require_kubernetes(),
         Need::Mpirun => tool(MPIRUN),
-        Need::NewGuest => daemon().and_then(|()| reorder::require_guest(tool)),
+        Need::NewGuest => daemon().and_then(|()| reorder::require_guest(Path::new(reorder::GUEST), tool)),
+        Need::GuestAndMinutes(guest) => daemon()
+            .and_then(|()| reorder::require_guest(&kernels::directory(guest), tool))
+            .and_then(|()| reorder::require_minutes()),
         Need::NewGuestAndMinutes => all(&[Need::NewGuest]).and_then(|()| reorder::require_minutes()),
     };
     lack.err().map(|lack| format!("{lack:#}"))

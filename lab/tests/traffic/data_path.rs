@@ -87,13 +87,13 @@ pub(crate) fn require_programs() -> Result<()> {
 }
 
 /// Bundles that are not sealed, of this policy, with further arguments.
-fn with(policy: &str, further: &[&str]) -> Result<Options> {
+pub(crate) fn open(policy: &str, further: &[&str]) -> Result<Options> {
     let arguments = ["--policy", policy].iter().chain(further).map(ToString::to_string).collect();
     Ok(Options { protection: Protection::None, arguments, ..options()? })
 }
 
 pub(crate) fn kernel(policy: &str, further: &[&str]) -> Result<Options> {
-    with(policy, &[&["--data-path", "kernel"], further].concat())
+    open(policy, &[&["--data-path", "kernel"], further].concat())
 }
 
 /// Waits until frames to the only peer travel in cells, for a reason with these words in it, which is told by all that tell.
@@ -334,12 +334,12 @@ fn carry_any(topology: &Topology) -> Result<()> {
 /// Configurations that need cells: the file arrives, and whoever asks is told why.
 fn fallbacks() -> Result<()> {
     let auto = ["--data-path", "auto"];
-    let sealed = Options { protection: Protection::LabKey, ..with("hash", &auto)? };
-    let large = Options { mtu: Some(1_500), ..with("hash", &auto)? };
+    let sealed = Options { protection: Protection::LabKey, ..open("hash", &auto)? };
+    let large = Options { mtu: Some(1_500), ..open("hash", &auto)? };
     let cases = [
         (sealed, "nothing is said to protect"),
         (large, "carries packets of 1500 bytes"),
-        (with("duplicate", &auto)?, "the policy duplicate needs them"),
+        (open("duplicate", &auto)?, "the policy duplicate needs them"),
     ];
     for (options, why) in cases {
         with_bundles(plan(&[FAST; LINKS]), &options, |topology, bundles| {
@@ -351,7 +351,7 @@ fn fallbacks() -> Result<()> {
     let start = |number: usize, options: &Options| {
         Bundle::start(topology.host(number), number, &topology.nics(), options)
     };
-    let mut bundles = vec![start(0, &with("hash", &auto)?)?, start(1, &with("hash", &[])?)?];
+    let mut bundles = vec![start(0, &open("hash", &auto)?)?, start(1, &open("hash", &[])?)?];
     ready(&mut bundles, LINKS)?;
     in_cells(&mut bundles[0], "it takes no frames of the kernel path on")?;
     send_both_ways(&topology, FILE)?;
@@ -363,7 +363,7 @@ fn fallbacks() -> Result<()> {
 /// Programs carry frames where both ends say of all links that they are protected; the session is sealed all the same.
 fn protected() -> Result<()> {
     let topology = Topology::build(plan(&[FAST; LINKS]))?;
-    let options = Options { protection: Protection::LabKey, ..with("hash", &["--data-path", "auto"])? };
+    let options = Options { protection: Protection::LabKey, ..open("hash", &["--data-path", "auto"])? };
     let [bare, all] = ["", ",protected"].map(|word| [0, 1].map(|link| format!("{}{word}", nic(link))));
     with_links(&topology, &all, &options, |topology, bundles| {
         Bundle::wait_for_programs(bundles)?;
@@ -398,7 +398,7 @@ fn mtu_follows_links() -> Result<()> {
     ];
     for (first, second, arguments, expected, in_cells_for) in cases {
         let links = [first, second].map(|mtu| LinkPlan { mtu, ..LinkPlan::shaped(FAST) });
-        with_bundles(Plan::two_hosts(links.to_vec()), &with("hash", arguments)?, |topology, bundles| {
+        with_bundles(Plan::two_hosts(links.to_vec()), &open("hash", arguments)?, |topology, bundles| {
             match in_cells_for {
                 None => Bundle::wait_for_programs(bundles)?,
                 Some("") => {}
@@ -447,7 +447,7 @@ fn without_rights() -> Result<()> {
     let directory = tempfile::tempdir()?;
     let path = wrapped(directory.path(), "setpriv --bounding-set=-bpf,-sys_admin --")?;
     let options = |data_path| {
-        let options = with("hash", &["--data-path", data_path])?;
+        let options = open("hash", &["--data-path", data_path])?;
         Ok::<_, anyhow::Error>(Options { program: path.clone(), ..options })
     };
     with_bundles(plan(&[FAST; LINKS]), &options("auto")?, |topology, bundles| {

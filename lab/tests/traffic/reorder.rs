@@ -20,6 +20,7 @@ use tabane_kit::{bundle, tool};
 
 use crate::traffic::data_path::{carried, in_cells, kernel};
 use crate::traffic::experiments::{lab, median};
+use crate::traffic::kernels::{self, KERNEL};
 use crate::traffic::macsec::{self, MACSEC};
 use crate::traffic::stage::{SLOW, plan, ready, send_both_ways, send_file, with_bundles};
 use crate::traffic::{Case, Need};
@@ -60,11 +61,11 @@ pub(crate) fn cases() -> Vec<Case> {
     ]
 }
 
-/// Checks that there is a guest whose kernel has qdiscs that are programs, and what boots it.
-pub(crate) fn require_guest(tool: impl Fn(Tool) -> Result<()>) -> Result<()> {
+/// Checks that there is a guest, programs for its kernel, and what boots it.
+pub(crate) fn require_guest(directory: &Path, tool: impl Fn(Tool) -> Result<()>) -> Result<()> {
     [QEMU, MODPROBE, BUSYBOX, ETHTOOL, IPERF3].into_iter().try_for_each(tool)?;
     tabane_kernel::available()?;
-    Guest::find(Path::new(GUEST)).map(drop)
+    Guest::find(directory).map(drop)
 }
 
 /// Checks that there is time for what takes some minutes in a guest.
@@ -146,6 +147,9 @@ fn spread_by(policy: &str) -> Result<()> {
 pub(crate) fn in_guest() -> Option<Result<()>> {
     let words: Vec<String> = env::args().skip(1).collect();
     match words.iter().map(String::as_str).collect::<Vec<_>>()[..] {
+        [KERNEL, ref carried @ .., here, figures] if here == format!("--{HERE}") => {
+            Some(kernels::here(carried, Path::new(figures)))
+        }
         [CRASH, here, figures] if here == format!("--{HERE}") => Some(crash_here(Path::new(figures))),
         [BUNDLES, here, figures] if here == format!("--{HERE}") => Some(bundles_here(Path::new(figures))),
         [HOLD] => Some(hold()),

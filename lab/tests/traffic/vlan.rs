@@ -14,12 +14,11 @@ use nix::ifaddrs::getifaddrs;
 use nix::sys::socket::{AddressFamily, MsgFlags, SockFlag, SockProtocol, SockType, bind, send, socket};
 use tabane_kit::bundle::DEVICE;
 use tabane_kit::clock::wait_for;
-use tabane_kit::guest::Guest;
 use tabane_kit::netns::Namespace;
-use tabane_kit::prerequisites::{BUSYBOX, MODPROBE, QEMU, Tool};
 use tabane_kit::process::Process;
 
 use crate::traffic::experiments::{lab, median};
+use crate::traffic::reorder::GUEST;
 use crate::traffic::stage::{FAST, options, plan, with_bundles};
 use crate::traffic::{Case, Need};
 
@@ -31,8 +30,6 @@ const INNER: [u8; 4] = [0x81, 0x00, 0x60, 0x07];
 const OUTER: [u8; 4] = [0x88, 0xa8, 0x00, 0x64];
 /// Time for all frames to arrive.
 const ARRIVE_WITHIN: Duration = Duration::from_secs(5);
-/// Where `make vm-setup` puts the guest.
-const GUEST: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../target/vm");
 /// Time for the guest to boot on emulated processors, to measure and to end.
 const GUEST_WITHIN: Duration = Duration::from_secs(600);
 /// Least mean length of frames, in bytes: more than segments of the MTU of 1,500 have.
@@ -41,7 +38,7 @@ const FRAME_MIN: f64 = 1_600.0;
 pub(crate) fn cases() -> Vec<Case> {
     vec![
         Case::new("vlan_tags_pass_unchanged", Need::DaemonAndTcpdump, tags),
-        Case::nightly("vlan_on_the_device_carries_whole_superframes", Need::DaemonAndGuest, vlan),
+        Case::nightly("vlan_on_the_device_carries_whole_superframes", Need::NewGuestAndMinutes, vlan),
     ]
 }
 
@@ -62,12 +59,6 @@ fn tags() -> Result<()> {
         }
         Ok(())
     })
-}
-
-/// Checks that there is a guest whose kernel has the VLAN driver, and what boots it.
-pub(crate) fn require_guest(tool: impl Fn(Tool) -> Result<()>) -> Result<()> {
-    [QEMU, MODPROBE, BUSYBOX].into_iter().try_for_each(tool)?;
-    Guest::find(Path::new(GUEST)).map(drop)
 }
 
 /// Whole bytes, or the run fails, and superframes: without them no frame would be longer than the MTU allows. The command's

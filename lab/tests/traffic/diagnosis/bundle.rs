@@ -230,7 +230,7 @@ pub(super) fn groups() -> Vec<Group> {
     let group = |trial, faults: &'static [Fault]| {
         let nics = || (0..LINKS).map(nic).collect();
         of_table(trial, faults, move |way| {
-            one_by_one(faults, way, &Topology::build(plan(&[FAST; LINKS]))?, nics())
+            one_by_one(faults, way, &Topology::build(plan(&[FAST; LINKS]))?, &nics())
         })
     };
     vec![
@@ -250,8 +250,8 @@ pub(super) fn of_table(
 }
 
 /// For each fault: plants it, asks the doctor of the first host, mends it, and waits until all links carry again.
-pub(super) fn one_by_one(faults: &[Fault], way: Way, topology: &Topology, links: Vec<String>) -> Result<()> {
-    with_links(topology, &links, &way.options(&[])?, |topology, bundles| {
+pub(super) fn one_by_one(faults: &[Fault], way: Way, topology: &Topology, links: &[String]) -> Result<()> {
+    with_links(topology, links, &way.options(&[])?, |topology, bundles| {
         way.ready(bundles, links.len())?;
         for (fault, _, plant, mend) in faults {
             plant(topology, bundles).with_context(|| format!("planting {fault}"))?;

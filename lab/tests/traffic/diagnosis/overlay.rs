@@ -59,7 +59,7 @@ fn run(way: Way) -> Result<()> {
     let below = LinkPlan { mtu: BELOW, ..LinkPlan::shaped(FAST) };
     let topology = Topology::build(Plan::two_hosts(vec![LinkPlan::shaped(FAST), below]))?;
     (0..2).try_for_each(|host| lay(&topology, host))?;
-    one_by_one(&FAULTS, way, &topology, vec![nic(0), OVERLAY.to_owned()])
+    one_by_one(&FAULTS, way, &topology, &[nic(0), OVERLAY.to_owned()])
 }
 
 /// The end of the overlay at a host. It learns nobody: all goes to the other host.
