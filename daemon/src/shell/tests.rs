@@ -6,7 +6,6 @@ pub(crate) mod simulated;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use proptest::test_runner::Config as Cases;
 use proptest_state_machine::{StateMachineTest, prop_state_machine};
 use tabane_io::netlink::NicEvent;
 
@@ -307,8 +306,6 @@ impl StateMachineTest for Bundle {
 }
 
 prop_state_machine! {
-    #![proptest_config(Cases { cases: 1_000, ..Cases::default() })]
-
     #[test]
     fn a_bundle_is_as_its_model_after_any_steps(sequential 1..24 => Bundle);
 }
