@@ -30,7 +30,9 @@ const UNDER_WAY_WITHIN: Duration = Duration::from_secs(20);
 
 pub(crate) fn cases() -> Vec<Case> {
     vec![
-        Case::nightly("versions_replace_each_other_under_connections", Need::DaemonBefore, || replaced(false)),
+        Case::nightly("versions_replace_each_other_under_connections", Need::DaemonBefore, || {
+            replaced(false)
+        }),
         Case::nightly("versions_replace_each_other_by_programs", Need::DaemonBeforeAndPrograms, || {
             replaced(true)
         }),

@@ -228,9 +228,9 @@ const COSTLY: [Fault; 11] = [
 
 pub(super) fn groups() -> Vec<Group> {
     let group = |trial, faults: &'static [Fault]| {
-        let nics = || (0..LINKS).map(nic).collect();
         of_table(trial, faults, move |way| {
-            one_by_one(faults, way, &Topology::build(plan(&[FAST; LINKS]))?, &nics())
+            let topology = Topology::build(plan(&[FAST; LINKS]))?;
+            one_by_one(faults, way, &topology, &topology.nics())
         })
     };
     vec![
