@@ -82,10 +82,10 @@ fn named_test(quoted: &str) -> Option<(&str, &str)> {
 fn has_test(sources: &str, name: &str) -> bool {
     // Experiments have this before their names.
     let trial = name.strip_prefix("experiment_").unwrap_or(name);
-    let is_listed = format!("fn {name}(") + " {";
+    let listed = [format!(" {name},"), format!("[{name},"), format!(" {name}]")];
     sources.contains(&format!("#[test] fn {name}("))
         || sources.contains(&format!("(\"{trial}\","))
-        || (sources.contains(&format!(" {name}, ")) && sources.contains(&is_listed))
+        || (sources.contains(&format!("fn {name}() {{")) && listed.iter().any(|name| sources.contains(name)))
 }
 
 /// All Rust files below `directory`, in words with one space between; a directory that is not there has none.

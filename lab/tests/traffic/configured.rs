@@ -155,7 +155,8 @@ fn told(bundle: &Bundle<'_>, number: usize, nodes: &[String; 2]) -> Result<()> {
         ("the peer's node_key", peer.node_key.as_ref() == Some(&nodes[other])),
         ("cipher", peer.sealed.as_ref().is_some_and(|sealed| sealed.cipher_sent == "chacha20-poly1305")),
         ("local", status.links.iter().all(|link| link.local.ends_with(&format!(":{PORT}")))),
-        ("rate", peer.paths.iter().all(|link| link.rate_bps == Some(150_000_000))),
+        // What is measured may be a little less than what is stated, and is never more.
+        ("rate", peer.paths.iter().all(|link| matches!(link.rate_bps, Some(140_000_000..=150_000_000)))),
     ];
     let wrong: Vec<_> = said.iter().filter(|(_, is_right)| !is_right).map(|(what, _)| what).collect();
     ensure!(wrong.is_empty(), "{wrong:?} of {status:?}");

@@ -68,7 +68,7 @@ pub(crate) fn cases() -> Vec<Case> {
             balances("tlb-history")
         }),
         Case::new("kernel_path_outlives_processes_that_are_replaced", need, upgrade),
-        Case::new("kernel_path_vanishes_with_a_process_that_is_killed", need, kill),
+        Case::alone("kernel_path_vanishes_with_a_process_that_is_killed", need, kill),
         Case::new("kernel_path_and_cells_take_turns_under_a_connection", need, turns),
         Case::new("cells_carry_what_the_kernel_path_cannot_and_say_why", need, fallbacks),
         Case::new("kernel_path_of_a_sealed_bundle_over_protected_links", need, protected),

@@ -30,11 +30,11 @@ const LOST_AFTER: Duration = Duration::from_secs(3);
 pub(crate) fn cases() -> Vec<Case> {
     let mut cases = Vec::new();
     for links in 2..=4 {
-        cases.push(Case::new(format!("udp_over_{links}_equal_links"), Need::Daemon, move || {
+        cases.push(Case::alone(format!("udp_over_{links}_equal_links"), Need::Daemon, move || {
             udp(&vec![FAST; links])
         }));
     }
-    cases.push(Case::new("udp_over_2_links_10_to_1", Need::Daemon, || udp(&[FAST, SLOW])));
+    cases.push(Case::alone("udp_over_2_links_10_to_1", Need::Daemon, || udp(&[FAST, SLOW])));
     cases
 }
 

@@ -32,10 +32,10 @@ pub(crate) fn cases() -> Vec<Case> {
         let equal = vec![EQUAL; links];
         let mut unequal = vec![SLOWER; links];
         unequal[0] = FASTEST;
-        cases.push(Case::new(format!("tcp_over_{links}_equal_links"), Need::Daemon, move || {
+        cases.push(Case::alone(format!("tcp_over_{links}_equal_links"), Need::Daemon, move || {
             tcp(&equal, Least::OfAll)
         }));
-        cases.push(Case::new(format!("tcp_over_{links}_links_10_to_1"), Need::Daemon, move || {
+        cases.push(Case::alone(format!("tcp_over_{links}_links_10_to_1"), Need::Daemon, move || {
             tcp(&unequal, Least::OfFastest)
         }));
     }
