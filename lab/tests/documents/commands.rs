@@ -10,7 +10,7 @@ use clap::{Arg, Command};
 use crate::documents::pages::{all, none, typed};
 
 /// Options of other programs that pages name by themselves.
-const OTHERS: [&str; 3] = ["--lib", "--release", "--test"];
+const OTHERS: [&str; 4] = ["--device", "--lib", "--release", "--test"];
 /// Words that end a command within a line.
 const ENDS: [&str; 6] = ["|", "||", "&&", "&", ";", ">"];
 /// Words before a program's name.
