@@ -99,8 +99,8 @@ impl Group {
                     Case::nightly(name, needs, move || run(way))
                 }
                 "why" => Case::alone(name, needs, move || run(way)),
-                // So do those that fill buffers.
-                _ if trial.starts_with("sizes_buffers") => Case::alone(name, needs, move || run(way)),
+                // A daemon that does not read loses too few datagrams at times, on two processors.
+                _ if trial.starts_with("sizes_buffers") => Case::nightly(name, needs, move || run(way)),
                 _ => Case::new(name, needs, move || run(way)),
             }
         };
