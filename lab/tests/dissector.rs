@@ -10,7 +10,6 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
-use libtest_mimic::Trial;
 use tabane_io::ether;
 use tabane_kit::prerequisites::{TSHARK, require_tools};
 use tabane_proto::security::{Number, TAG};
@@ -23,7 +22,7 @@ use tabane_proto::wire::repair::{Gap, Request};
 use tabane_proto::{Name, NodeId};
 use tabane_seal::Cipher;
 
-use crate::trial;
+use crate::{Plain, trial};
 
 /// The longest message that is written here, in bytes.
 const ROOM: usize = 1_024;
@@ -61,14 +60,14 @@ const DISSECTED: [Case; 10] = [
     ("ether", dissected_ether),
 ];
 
-pub(crate) fn trials() -> Vec<Trial> {
-    let path = env::var_os("PATH").unwrap_or_default();
-    let missing = require_tools(&path, &[TSHARK]).is_err();
+pub(crate) fn trials() -> Vec<Plain> {
+    let lack = || {
+        let path = env::var_os("PATH").unwrap_or_default();
+        require_tools(&path, &[TSHARK]).err().map(|missing| missing.to_string())
+    };
     let golden = GOLDEN.iter().map(|(name, run)| trial(&format!("golden::{name}"), *run));
-    let dissected = DISSECTED.iter().map(|(name, run)| {
-        let reason = if missing { " [SKIPPED: needs tshark (Debian package tshark)]" } else { "" };
-        trial(&format!("dissected::{name}{reason}"), *run).with_ignored_flag(missing)
-    });
+    let dissected =
+        DISSECTED.iter().map(move |(name, run)| Plain { lack, ..trial(&format!("dissected::{name}"), *run) });
     let complete = trial("golden::every_block_is_compared", every_block_is_compared);
     golden.chain(dissected).chain([complete]).collect()
 }

@@ -11,11 +11,9 @@ mod keys;
 mod pages;
 mod targets;
 
-use libtest_mimic::Trial;
+use crate::{Plain, trial};
 
-use crate::trial;
-
-pub(crate) fn trials() -> Vec<Trial> {
+pub(crate) fn trials() -> Vec<Plain> {
     vec![
         trial("commands_and_options_of_the_pages_exist", commands::exist),
         trial("a_wrong_command_or_option_of_a_page_is_found", commands::mistakes_are_found),
@@ -37,9 +35,8 @@ pub(crate) fn trials() -> Vec<Trial> {
 }
 
 /// Ignored only while there is no such page.
-fn japanese() -> Trial {
-    let name = "a_japanese_readme_says_what_the_readme_says";
-    let is_there = pages::root().join(japanese::PAGE).is_file();
-    let reason = if is_there { "" } else { " [SKIPPED: there is no README.ja.md]" };
-    trial(&format!("{name}{reason}"), japanese::says_the_same).with_ignored_flag(!is_there)
+fn japanese() -> Plain {
+    let lack =
+        || (!pages::root().join(japanese::PAGE).is_file()).then(|| "there is no README.ja.md".to_owned());
+    Plain { lack, ..trial("a_japanese_readme_says_what_the_readme_says", japanese::says_the_same) }
 }

@@ -4,10 +4,11 @@ use std::collections::BTreeSet;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use libtest_mimic::Trial;
 use tabane_kit::report::Limits;
 
-pub(crate) fn trials() -> Vec<Trial> {
+use crate::Plain;
+
+pub(crate) fn trials() -> Vec<Plain> {
     tests![every_row_names_a_command, every_row_of_a_scenario_names_a_file]
 }
 

@@ -28,7 +28,8 @@ fn main() -> Result<ExitCode> {
     let mut arguments = Arguments::from_args();
     arguments.test_threads = Some(1); // they share the names of the sandbox
     let wanted = arguments.filter.clone().filter(|_| arguments.exact);
-    let mut trials = without_traffic();
+    let mut trials: Vec<Trial> =
+        without_traffic().filter(|case| case.is(wanted.as_deref())).map(Plain::trial).collect();
     if wanted.as_ref().is_none_or(|name| trials.iter().all(|trial| trial.name() != name)) {
         if !arguments.list && !sandbox::is_inside() {
             traffic::fresh::build()?;
@@ -43,8 +44,29 @@ fn main() -> Result<ExitCode> {
     Ok(libtest_mimic::run(&arguments, trials).exit_code())
 }
 
-/// Trials that need no sandbox.
-fn without_traffic() -> Vec<Trial> {
+/// A named trial that needs no sandbox.
+struct Plain {
+    name: String,
+    /// Why it cannot run here; asked only where it is to run.
+    lack: fn() -> Option<String>,
+    run: fn() -> Result<()>,
+}
+
+impl Plain {
+    /// Whether this is the one that is wanted, whose name may say why it cannot run; without a name, all are.
+    fn is(&self, wanted: Option<&str>) -> bool {
+        wanted.is_none_or(|name| name.split(" [").next() == Some(&self.name))
+    }
+
+    fn trial(self) -> Trial {
+        let run = self.run;
+        let test = move || Ok(run().map_err(|error| format!("{error:#}"))?);
+        tabane_io::trial::trial(&self.name, (self.lack)().as_deref(), test)
+    }
+}
+
+/// What needs no sandbox.
+fn without_traffic() -> impl Iterator<Item = Plain> {
     let groups = [
         dissector::trials(),
         documents::trials(),
@@ -53,9 +75,9 @@ fn without_traffic() -> Vec<Trial> {
         security::trials(),
         tidy::trials(),
     ];
-    groups.into_iter().flatten().collect()
+    groups.into_iter().flatten()
 }
 
-fn trial(name: &str, run: fn() -> Result<()>) -> Trial {
-    Trial::test(name, move || Ok(run().map_err(|error| format!("{error:#}"))?))
+fn trial(name: &str, run: fn() -> Result<()>) -> Plain {
+    Plain { name: name.to_owned(), lack: || None, run }
 }

@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 
-use libtest_mimic::Trial;
+use crate::Plain;
 
-pub(crate) fn trials() -> Vec<Trial> {
+pub(crate) fn trials() -> Vec<Plain> {
     tests![
         what_is_said_to_be_protected_is_tested,
         tests_that_are_named_exist,

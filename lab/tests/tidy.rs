@@ -8,10 +8,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use libtest_mimic::Trial;
 use tabane_proto::{Nature, PolicyKind};
 
-pub(crate) fn trials() -> Vec<Trial> {
+use crate::Plain;
+
+pub(crate) fn trials() -> Vec<Plain> {
     tests![
         files_are_short,
         tests_of_long_files_stand_apart,
