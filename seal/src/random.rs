@@ -29,8 +29,8 @@ enum Source {
 }
 
 impl Random {
-    /// The operating system's. The first draw of a process gathers entropy for up to 100 ms; it is made here, for later
-    /// it would delay a handshake.
+    /// The operating system's. The first draw of a process seeds the library's generator from the kernel's; it is made here, for later it
+    /// would delay a handshake.
     #[must_use]
     pub fn system() -> Self {
         let mut random = Self(Source::System);
