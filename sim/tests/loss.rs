@@ -20,6 +20,14 @@ fn settled(seed: u64, links: &[Link]) -> World<'static> {
     world
 }
 
+/// Goes on until this is so, or the time is over.
+fn run_until(world: &mut World<'_>, within: Duration, is_so: impl Fn(&World<'_>) -> bool) {
+    let until = world.now() + within;
+    while world.now() < until && !is_so(world) {
+        world.run_for(Duration::from_millis(100)).unwrap();
+    }
+}
+
 /// When the sender said first that it avoids the bad path, and whether it said later that it does so no longer.
 fn suspected(world: &World<'_>, since: Instant) -> (Option<Duration>, bool) {
     let later = world.log().iter().filter(|entry| entry.at >= since && entry.node == 0);
@@ -49,12 +57,13 @@ fn a_path_that_loses_cells_at_random_is_suspect_under_any_load_until_it_is_sound
             world.run_for(Duration::from_millis(300)).unwrap();
             let since = world.now();
             world.set_link(BAD, &Link { loss, ..link });
-            world.run_for(FOUND_WITHIN).unwrap();
+            run_until(&mut world, FOUND_WITHIN, |world| suspected(world, since).0.is_some());
+            world.run_for(Duration::from_millis(200)).unwrap();
             let (found, trusted) = suspected(&world, since);
             println!("{what}: {found:?}");
             assert!(found.is_some() && !trusted, "{what}: {found:?}, trusted {trusted}");
             world.set_link(BAD, &link);
-            world.run_for(SOUND_WITHIN).unwrap();
+            run_until(&mut world, SOUND_WITHIN, |world| suspected(world, since).1);
             assert!(suspected(&world, since).1, "{what}: still suspect");
         }
     }

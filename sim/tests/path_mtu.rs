@@ -8,7 +8,9 @@ use tabane_sim::router::RouterSettings;
 use tabane_sim::topology::{Link, Topology};
 use tabane_sim::world::World;
 
-const SEEDS: u64 = 10;
+use crate::seeds;
+
+const SEEDS: u64 = 3;
 /// Bytes of IPv6 and UDP before a cell.
 const HEADERS: u16 = 48;
 const FULL: usize = 1_452;
@@ -45,7 +47,7 @@ fn against<'a>(world: &'a World<'_>, since: Instant) -> Vec<&'a Event> {
 
 #[test]
 fn a_path_that_is_narrow_from_the_beginning_is_found_before_it_carries() {
-    for seed in 0..SEEDS {
+    for seed in seeds(SEEDS) {
         let mut world = world(seed, &[Link::FAST_ETHERNET; 2]);
         let start = world.begin(narrow(1, 1_400));
         world.settle(Duration::from_secs(1)).unwrap();
@@ -63,7 +65,7 @@ fn a_path_that_is_narrow_from_the_beginning_is_found_before_it_carries() {
 
 #[test]
 fn a_path_that_becomes_narrow_in_a_transfer_carries_on_and_grows_again() {
-    for seed in 0..SEEDS {
+    for seed in seeds(SEEDS) {
         let mut world = world(seed, &[Link::GIGABIT; 2]);
         world.settle(Duration::from_secs(1)).unwrap();
         let flow = world.start(transfer());
@@ -94,7 +96,7 @@ fn a_slow_path_that_becomes_narrow_in_a_transfer_stays_up() {
     for (rate, way) in [(5, 10), (20, 10), (20, 0), (50, 1), (80, 10), (95, 0)] {
         let router = RouterSettings::tail(rate * 1_000_000, Duration::from_millis(50));
         let link = Link { router: Some(router), delay: Duration::from_millis(way), ..Link::GIGABIT };
-        for seed in 0..3 {
+        for seed in seeds(1) {
             let case = format!("{rate} Mbit/s, {way} ms, seed {seed}");
             let mut world = world(seed, &[link; 2]);
             world.settle(Duration::from_secs(1)).unwrap();
@@ -114,7 +116,7 @@ fn a_slow_path_that_becomes_narrow_in_a_transfer_stays_up() {
 
 #[test]
 fn when_all_paths_become_narrow_at_once_nothing_stands_still() {
-    for seed in 0..SEEDS {
+    for seed in seeds(SEEDS) {
         let mut world = world(seed, &[Link::FAST_ETHERNET; 2]);
         world.settle(Duration::from_secs(1)).unwrap();
         // Of a window of which all is lost nothing comes back.
@@ -159,7 +161,7 @@ fn a_path_far_smaller_than_the_other_is_left_out_as_long_as_that_lives() {
 #[test]
 fn losses_of_all_lengths_are_not_taken_for_an_mtu() {
     for loss in [10_000, 100_000, 300_000] {
-        for seed in 0..SEEDS {
+        for seed in seeds(SEEDS) {
             let mut world = world(seed, &[Link::FAST_ETHERNET; 2]);
             world.settle(Duration::from_secs(1)).unwrap();
             let since = world.begin(Fault::Loss(1, loss));
@@ -190,7 +192,7 @@ fn the_event_names_the_peer_and_both_sizes() {
 /// What was cut for the size of before goes over the slow path, which still takes it, or is dropped: not for long.
 #[test]
 fn a_fast_path_that_becomes_narrow_does_not_wait_for_a_slow_one_that_is_not() {
-    for seed in 0..SEEDS {
+    for seed in seeds(SEEDS) {
         let slow = Link { rate: 20_000_000, ..Link::GIGABIT };
         let mut world = world(seed, &[slow, Link::GIGABIT]);
         world.settle(Duration::from_secs(1)).unwrap();

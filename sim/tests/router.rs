@@ -242,15 +242,15 @@ fn a_flow_that_its_own_window_holds_back_leaves_a_radio_link_that_slows_down() {
     assert!(share >= 0.85, "{share}");
 }
 
-/// A flow of somebody else at one of two links gets a fair part of it, and leaves one: the median of seven that begin at different
+/// A flow of somebody else at one of two links gets a fair part of it, and leaves one: the median of five that begin at different
 /// times.
 #[test]
 fn a_competing_flow_shares_its_link() {
     for millis in [10, 40] {
-        let mut parts = [0, 1, 2, 3, 4, 5, 6].map(|turn| contested(millis, 3_000 + 137 * turn));
+        let mut parts = [0, 1, 2, 3, 4].map(|turn| contested(millis, 2_000 + 137 * turn));
         parts.sort_by(f64::total_cmp);
         println!("round trip {millis} ms: it gets {parts:.2?} of its link");
-        assert!((0.3..=0.7).contains(&parts[3]), "{}", parts[3]);
+        assert!((0.3..=0.7).contains(&parts[2]), "{}", parts[2]);
     }
 }
 
@@ -262,10 +262,10 @@ fn contested(round_trip: u64, begins: u64) -> f64 {
     let shared = Link { router: Some(RouterSettings { competitor, ..tail }), ..Link::GIGABIT };
     let mut world = settled(&[shared, routed(50, 100)]);
     let flow = world.start(window(100 * MEGABIT, Duration::from_millis(100)));
-    world.run_for(Duration::from_secs(10)).unwrap();
+    world.run_for(Duration::from_secs(8)).unwrap();
     let (since, before) = (world.now(), world.competed(FAR));
-    world.run_for(Duration::from_secs(20)).unwrap();
-    let competed = (world.competed(FAR) - before) as f64 * 8.0 / (20.0 * 50e6);
+    world.run_for(Duration::from_secs(12)).unwrap();
+    let competed = (world.competed(FAR) - before) as f64 * 8.0 / (12.0 * 50e6);
     let bundle = world.goodput(flow, since) / 50e6;
     assert!(bundle >= 1.1, "with one link of its own and a part of the other it has {bundle} of a link");
     competed

@@ -1,6 +1,4 @@
 //! Many seeds: all invariants must hold, whatever the plan. Two threads share the seeds; each run belongs to one thread.
-//!
-//! `TABANE_SIM_SEEDS` sets how many seeds there are.
 
 use std::fmt::Write as _;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -8,15 +6,13 @@ use std::thread;
 use tabane_sim::run::{Report, run};
 use tabane_sim::statistics::Statistics;
 
-const SEEDS: u64 = 1_000;
 const THREADS: usize = 2;
 /// The test stops after so many failing seeds.
 const FAILURES: usize = 5;
 
 #[test]
 fn everything_holds_whatever_the_seed() {
-    let seeds =
-        std::env::var("TABANE_SIM_SEEDS").map_or(SEEDS, |text| text.parse().expect("a number of seeds"));
+    let seeds = crate::seeds(crate::SWARM).end;
     let next = AtomicU64::new(0);
     let runs = thread::scope(|scope| {
         let workers: Vec<_> = (0..THREADS).map(|_| scope.spawn(|| work(&next, seeds))).collect();

@@ -11,7 +11,7 @@ use std::sync::OnceLock;
 type Result<T> = std::result::Result<T, Box<dyn Error>>;
 
 /// Worlds of a test.
-const SEEDS: Range<u64> = 0..60;
+const SEEDS: Range<u64> = 0..30;
 /// The variable that names one of them, or a range of others.
 const VARIABLE: &str = "TABANE_SEEDS";
 
