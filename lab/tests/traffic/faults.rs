@@ -19,9 +19,10 @@ const VICTIM: usize = 1;
 const UNDER_WAY_BYTES: u64 = 1 << 20;
 /// How often a link dies under one connection.
 const ROUNDS: usize = 5;
-/// Within this time both ends notice a death under load, in the median of all deaths, and at worst: over links of [`FAST`], where a
-/// superframe takes 2.6 ms, and a connection's answers are as far apart. Over gigabit links it is half of that; `make demo` judges them.
-pub(crate) const NOTICED: [Duration; 2] = [Duration::from_millis(10), Duration::from_millis(30)];
+/// Within this time both ends notice a death under load, in the median of all deaths, and at worst. A path is given up once it is
+/// silent for longer than lately, which on a machine that others use is up to 19 ms, and for 42 ms whatever was before. What is
+/// promised where nothing else runs is judged in simulated time, and by `make demo`.
+pub(crate) const NOTICED: [Duration; 2] = [Duration::from_millis(20), Duration::from_millis(50)];
 /// The connection stands still for no longer, in the median of all deaths, and at worst.
 const STOOD_STILL: [Duration; 2] = [Duration::from_millis(30), Duration::from_millis(100)];
 

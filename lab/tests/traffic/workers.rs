@@ -9,7 +9,7 @@ use tabane_kit::status::{LINK_DOWN, LINK_UP};
 use tabane_kit::topology::Topology;
 use tabane_kit::workload::transfer::{Source, Transfer};
 
-use crate::traffic::stage::{FAST, options_with, plan, ready, told, whole, with_bundles};
+use crate::traffic::stage::{SLOW, options_with, plan, ready, told, whole, with_bundles};
 use crate::traffic::{Case, Need};
 
 const LINKS: usize = 2;
@@ -17,9 +17,9 @@ const VICTIM: usize = 1;
 const WORKERS: usize = 4;
 /// Connections at once, and bytes of each. That a worker of four gets none of so many flows comes once in 100,000 times.
 const FLOWS: usize = 48;
-const FILE: u64 = 256 << 10;
+const FILE: u64 = 64 << 10;
 /// Bytes that a worker with at least one of them writes: acknowledgements, where no content comes.
-const WORK_MIN: u64 = 2_000;
+const WORK_MIN: u64 = 500;
 
 pub(crate) fn cases() -> Vec<Case> {
     vec![Case::new("many_workers_carry_lose_a_link_and_are_replaced", Need::Daemon, workers)]
@@ -27,7 +27,7 @@ pub(crate) fn cases() -> Vec<Case> {
 
 fn workers() -> Result<()> {
     let options = options_with(&["--workers", &WORKERS.to_string()])?;
-    with_bundles(plan(&[FAST; LINKS]), &options, |topology, bundles| {
+    with_bundles(plan(&[SLOW; LINKS]), &options, |topology, bundles| {
         all_take_part(topology, bundles)?;
         let flows = start(topology)?;
         for (what, killed) in [(LINK_DOWN, true), (LINK_UP, false)] {
