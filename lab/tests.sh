@@ -16,7 +16,7 @@ code=0
 cargo nextest run --locked --workspace $FEATURES --profile "$profile" "$@" 2>&1 | tee "$log" || code=$?
 [ $code = 0 ] || [ $code = 100 ] || exit $code # 100: tests failed; anything else: they could not be built, or there are none
 
-grep -oE '^ +(FAIL|TIMEOUT|ABORT|SIG[A-Z]+) .*' "$log" | sed -E 's/^ +[A-Z]+ \[[^]]*\] \([^)]*\) [^ ]+ //' | sort -u |
+sed -nE 's/^ +(FAIL|TIMEOUT|ABORT|SIG[A-Z]+) \[[^]]*\] \([^)]*\) [^ ]+ //p' "$log" | sort -u |
     while read -r test; do
         echo "  FAILED   $test"
         echo "           again: make test ONLY='=$test'"
