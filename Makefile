@@ -11,7 +11,7 @@ endif
 # The oldest Rust that builds this, as Cargo.toml declares it.
 MSRV := $(shell sed -n 's/^rust-version = "\(.*\)"/\1/p' Cargo.toml)
 
-.PHONY: help build test-tools sim-nightly page page-packages install uninstall deb deb-test fleet-test guests-test kernels-test versions-test asan miri mutants release test test-all nightly stress demo bench papers figures lab sim fuzz fuzz-corpus lint style docs sbom vm-setup vm-setup-backports rivals clean rust
+.PHONY: help build build-lab test-tools sim-nightly page page-packages install uninstall deb deb-test fleet-test guests-test kernels-test versions-test asan miri mutants release test test-all nightly stress demo bench papers figures lab sim fuzz fuzz-corpus lint style docs sbom vm-setup vm-setup-backports rivals clean rust
 
 help:
 	@echo "make build      release programs in target/release"
@@ -60,8 +60,13 @@ rust:
 
 # --- use ---
 
+BUILD = $(CARGO) build --release --locked $(FEATURES) -p tabane -p tabane-probe -p tabane-lab
+# What experiments take: who tries `make demo` need not wait for the other programs.
+build-lab: rust
+	$(BUILD)
+
 build: rust
-	$(CARGO) build --release --locked $(FEATURES) -p tabane -p tabane-probe -p tabane-web -p tabane-follow -p tabane-lab -p tabane-manuals
+	$(BUILD) -p tabane-web -p tabane-follow -p tabane-manuals
 	rm -rf target/manuals
 	target/release/tabane-manuals target/manuals
 
@@ -215,7 +220,7 @@ figures:
 	@for run in $(filter-out run.%,$(FIGURES)); do $(MAKE) --no-print-directory lab RUN=$$run || exit 1; done
 	target/release/tabane-lab figures $(FIGURES:%=target/lab/%.json)
 
-lab: build $(if $(filter $(RUN),$(GUESTS)),vm-setup) $(if $(filter $(RUN),$(NEW_GUESTS)),vm-setup-backports) $(if $(filter $(RUN),rivals),rivals)
+lab: build-lab $(if $(filter $(RUN),$(GUESTS)),vm-setup) $(if $(filter $(RUN),$(NEW_GUESTS)),vm-setup-backports) $(if $(filter $(RUN),rivals),rivals)
 	@lab/packages.sh ip=iproute2 tc=iproute2 $($(RUN)_TOOLS)
 	PATH="$(CURDIR)/target/rivals/bin:$$PATH" target/release/tabane-lab $(RUN) $(or $(ARGS),$($(RUN)_ARGS))
 
