@@ -1,7 +1,7 @@
-//! What processors and threads did: read twice, the difference tells of the time between.
+//! What processors and threads did: read twice, the difference tells of the time between. Layout of the files: proc(5).
 
-use procfs::process::{Process, Task};
-use procfs::{CpuTime, CurrentSI, KernelStats};
+use std::fs;
+use std::path::Path;
 
 /// Time of processors and threads since they began.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -41,11 +41,10 @@ pub(crate) struct Thread {
 impl Usage {
     /// What all processors, and the threads of process `pid` if there is one, did so far. What cannot be read is left out.
     pub(crate) fn now(pid: Option<u32>) -> Self {
-        let processors = KernelStats::current().map(|stats| stats.cpu_time.iter().map(Ticks::of).collect());
-        let process = pid.and_then(|pid| i32::try_from(pid).ok()).and_then(|pid| Process::new(pid).ok());
-        let tasks = process.and_then(|process| process.tasks().ok());
-        let threads = tasks.into_iter().flatten().filter_map(|task| Thread::of(&task.ok()?));
-        Self { processors: processors.unwrap_or_default(), threads: threads.collect() }
+        let stat = fs::read_to_string("/proc/stat").unwrap_or_default();
+        let tasks = pid.and_then(|pid| fs::read_dir(format!("/proc/{pid}/task")).ok());
+        let threads = tasks.into_iter().flatten().filter_map(|task| Thread::read(&task.ok()?.path()));
+        Self { processors: stat.lines().filter_map(Ticks::read).collect(), threads: threads.collect() }
     }
 
     /// What was done since `earlier`.
@@ -61,13 +60,13 @@ impl Usage {
 }
 
 impl Ticks {
-    fn of(time: &CpuTime) -> Self {
-        Self {
-            worked: time.user + time.nice + time.system,
-            interrupted: time.irq.unwrap_or(0) + time.softirq.unwrap_or(0),
-            stolen: time.steal.unwrap_or(0),
-            idle: time.idle + time.iowait.unwrap_or(0),
-        }
+    /// From a line of `/proc/stat` that tells of one processor: `cpu3 USER NICE SYSTEM IDLE IOWAIT IRQ SOFTIRQ STEAL ...`.
+    fn read(line: &str) -> Option<Self> {
+        let (name, times) = line.split_once(' ')?;
+        name.strip_prefix("cpu")?.parse::<usize>().ok()?;
+        let times: Vec<u64> = times.split_whitespace().map_while(|time| time.parse().ok()).collect();
+        let [user, nice, system, idle, waiting, hard, soft, stolen] = *times.first_chunk()?;
+        Some(Self { worked: user + nice + system, interrupted: hard + soft, stolen, idle: idle + waiting })
     }
 
     fn since(&self, earlier: &Self) -> Self {
@@ -91,14 +90,20 @@ impl Ticks {
 }
 
 impl Thread {
-    fn of(task: &Task) -> Option<Self> {
-        let (stat, schedule) = (task.stat().ok()?, task.schedstat().ok()?);
+    /// From the folder of the thread in `/proc`.
+    fn read(folder: &Path) -> Option<Self> {
+        let stat = fs::read_to_string(folder.join("stat")).ok()?;
+        let (head, fields) = stat.rsplit_once(')')?;
+        let (id, name) = head.split_once(" (")?;
+        let schedule = fs::read_to_string(folder.join("schedstat")).ok()?;
+        let mut times = schedule.split_whitespace().map_while(|time| time.parse().ok());
         Some(Self {
-            id: task.tid,
-            name: stat.comm,
-            ran: schedule.sum_exec_runtime,
-            waited: schedule.run_delay,
-            processor: stat.processor.and_then(|number| usize::try_from(number).ok()).unwrap_or(0),
+            id: id.parse().ok()?,
+            name: name.to_owned(),
+            ran: times.next()?,
+            waited: times.next()?,
+            // The 39th field; the first after the name is the third.
+            processor: fields.split_whitespace().nth(39 - 3)?.parse().ok()?,
         })
     }
 }
@@ -117,6 +122,16 @@ mod tests {
         let used = Usage::now(Some(std::process::id())).since(&before);
         assert!(!used.processors.is_empty());
         assert!(used.threads.iter().map(|thread| thread.ran).sum::<u64>() > 1_000_000, "{used:?}");
+        let here =
+            used.threads.iter().find(|thread| thread.id == rustix::thread::gettid().as_raw_nonzero().get());
+        assert!(here.is_some_and(|thread| thread.processor < used.processors.len()), "{used:?}");
+    }
+
+    #[test]
+    fn a_processor_is_told_from_their_sum() {
+        let ticks = Ticks { worked: 6, interrupted: 13, stolen: 8, idle: 9 };
+        assert_eq!(Ticks::read("cpu12 1 2 3 4 5 6 7 8 9 10"), Some(ticks));
+        assert_eq!(["cpu  1 2 3 4 5 6 7 8 9 10", "intr 1 2", "cpu1 1 2"].map(Ticks::read), [None; 3]);
     }
 
     #[test]

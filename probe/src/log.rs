@@ -2,7 +2,9 @@
 
 use std::io::{self, IsTerminal};
 
-use tracing_subscriber::filter::{EnvFilter, LevelFilter};
+use tracing_subscriber::filter::{LevelFilter, ParseError, Targets};
+use tracing_subscriber::layer::SubscriberExt;
+use tracing_subscriber::util::SubscriberInitExt;
 
 use crate::error::Error;
 
@@ -12,13 +14,20 @@ const VARIABLE: &str = "TABANE_LOG";
 /// Starts the log at level INFO, or as `TABANE_LOG` says.
 pub(crate) fn start() -> Result<(), Error> {
     let typed = std::env::var(VARIABLE).unwrap_or_default();
-    let filter = EnvFilter::builder().with_default_directive(LevelFilter::INFO.into()).parse(&typed);
     let allowed = "off, error, warn, info, debug, trace, or such levels by module";
-    let refused = |error| Error::Refused(format!("{VARIABLE}: {error}; allowed: {allowed}"));
-    let log = tracing_subscriber::fmt().compact().with_env_filter(filter.map_err(refused)?);
+    let filter = filter(typed.trim())
+        .map_err(|error| Error::Refused(format!("{VARIABLE}: {error}; allowed: {allowed}")))?;
     // A line that stderr does not take is lost; the server goes on.
-    let log = log.with_writer(io::stderr).log_internal_errors(false);
+    let log = tracing_subscriber::fmt().compact().with_max_level(LevelFilter::TRACE).with_writer(io::stderr);
+    let log = log.log_internal_errors(false).with_ansi(io::stderr().is_terminal()).with_target(false);
     // Tests start the log more than once; the first one stays.
-    let _ = log.with_ansi(io::stderr().is_terminal()).with_target(false).try_init();
+    let _ = log.finish().with(filter).try_init();
     Ok(())
+}
+
+/// What is let through: `typed`, and INFO of every module that it does not speak of.
+fn filter(typed: &str) -> Result<Targets, ParseError> {
+    let typed: Targets = if typed.is_empty() { Targets::new() } else { typed.parse()? };
+    let level = typed.default_level().unwrap_or(LevelFilter::INFO);
+    Ok(typed.with_default(level))
 }
