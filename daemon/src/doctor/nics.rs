@@ -57,7 +57,7 @@ pub(super) struct State {
     pub(super) checksums: Option<bool>,
     /// What it counted while it was watched, and before that.
     pub(super) counted: NicStatistics,
-    /// How often its carrier was lost in the last ten minutes, as the bundle tells, and came or went while it was watched.
+    /// How often its carrier was lost: in the last ten minutes, as the bundle tells, or else while it was watched.
     pub(super) flaps: usize,
     /// IPv6 there.
     pub(super) ipv6: Ipv6,
