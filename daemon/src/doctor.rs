@@ -28,7 +28,7 @@ use std::time::Duration;
 
 use crate::error::Found;
 use crate::stdout::{line, print};
-use report::{Area, Report};
+use report::{Area, Finding, Report};
 use subject::{Bundle, Subject};
 
 /// How long the bundle and the NICs are watched.
@@ -70,8 +70,8 @@ fn examine(subject: &Subject) -> anyhow::Result<Report> {
     areas.push(routes::judge(&routes::gather(subject, after.bundle.as_ref())));
     areas.push(firewall::judge(&firewall::gather(subject)));
     if let (Some(before), Some(after)) = (&before.bundle, &after.bundle) {
-        let explained = explained(&areas);
-        let facts = peers::Facts::of(subject, after, watched.heard.as_ref(), &explained);
+        let explained = Explained::by(&areas);
+        let facts = peers::Facts::of(subject, after, watched.heard.as_ref(), &explained.silence);
         areas.push(peers::judge(&facts));
         areas.push(paths::judge(&paths::gather(subject, before, after, watched.heard.as_ref(), &explained)));
     }
@@ -81,10 +81,23 @@ fn examine(subject: &Subject) -> anyhow::Result<Report> {
     Ok(Report::new(subject.title(), areas))
 }
 
-/// The NICs over which nothing can pass, as the findings so far say.
-fn explained(areas: &[Area]) -> BTreeSet<String> {
-    let blocking = areas.iter().flat_map(|area| &area.findings).filter(|finding| finding.blocks);
-    blocking.filter_map(|finding| finding.about.clone()).collect()
+/// What the findings so far explain, by NIC.
+#[derive(Debug, Default)]
+struct Explained {
+    /// NICs over which nothing can pass.
+    silence: BTreeSet<String>,
+    /// NICs at which cells that have arrived are lost.
+    loss: BTreeSet<String>,
+}
+
+impl Explained {
+    fn by(areas: &[Area]) -> Self {
+        let findings = || areas.iter().flat_map(|area| &area.findings);
+        let nics = |explains: fn(&&Finding) -> bool| {
+            findings().filter(explains).filter_map(|finding| finding.about.clone()).collect()
+        };
+        Self { silence: nics(|finding| finding.blocks), loss: nics(|finding| finding.loses) }
+    }
 }
 
 /// What is read twice.

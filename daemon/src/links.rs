@@ -46,6 +46,9 @@ pub(crate) struct Links<M: Machine = ThisMachine> {
     addresses: Mutex<Addresses>,
 }
 
+/// Most losses of a carrier that are told when the kernel tells of them together.
+const LOSSES_TOLD: u32 = 3;
+
 /// One link.
 struct Member {
     link: LinkConfig,
@@ -53,6 +56,8 @@ struct Member {
     nic: u32,
     /// The largest cell that the NIC takes, in bytes.
     cell_max: u16,
+    /// How often the NIC had lost its carrier when it was looked at last.
+    carrier_losses: u32,
     /// Whether the NIC was deleted.
     lost: bool,
     /// Whether it is being removed.
@@ -254,8 +259,15 @@ impl<M: Machine> Links<M> {
 
     /// Follows a change of a link's NIC.
     fn follow_nic(&self, link: u8, member: &mut Member, nic: &Nic) {
-        let Medium { carrier, cell_max, .. } = Medium::of_nic(nic, &member.link);
+        let Medium { carrier, cell_max, carrier_losses, .. } = Medium::of_nic(nic, &member.link);
         self.workers.send(|| Command::Carrier { link, carrier });
+        // Linux tells of a carrier once in a second at most, and only how it is by then: of some losses nothing is left but the count.
+        // Some news of radio NICs comes without it.
+        let lost = carrier_losses.saturating_sub(member.carrier_losses);
+        member.carrier_losses = member.carrier_losses.max(carrier_losses);
+        for _ in 0..lost.min(LOSSES_TOLD) {
+            self.record("carrier-lost", link, &member.link.nic, "has lost its carrier");
+        }
         if nic.mtu != 0 && cell_max != member.cell_max {
             member.cell_max = cell_max;
             self.record("nic-mtu", link, &member.link.nic, &mtu_detail(nic, cell_max, &member.link));
@@ -346,7 +358,8 @@ impl Links {
 
 impl Member {
     fn new(link: LinkConfig, medium: &Medium) -> Self {
-        Self { link, nic: medium.index, cell_max: medium.cell_max, lost: false, leaving: false }
+        let Medium { index: nic, cell_max, carrier_losses, .. } = *medium;
+        Self { link, nic, cell_max, carrier_losses, lost: false, leaving: false }
     }
 
     /// Whether it stays and runs over a NIC that is there.

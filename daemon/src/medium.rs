@@ -21,6 +21,8 @@ pub(crate) struct Medium {
     pub(crate) mac: Option<[u8; 6]>,
     /// Whether the NIC has a carrier; the worker watches that of a window.
     pub(crate) carrier: bool,
+    /// How often the NIC has lost it.
+    pub(crate) carrier_losses: u32,
 }
 
 impl Medium {
@@ -70,12 +72,13 @@ impl Medium {
             cell_max: cell_max(nic.mtu, link),
             mac: nic.mac,
             carrier: nic.admin_up && nic.carrier,
+            carrier_losses: nic.carrier_losses,
         }
     }
 
     fn memory(link: &LinkConfig) -> Option<Medium> {
         let window = link.window.as_ref()?;
-        Some(Medium { index: 0, cell_max: window.cell_max(), mac: None, carrier: true })
+        Some(Medium { index: 0, cell_max: window.cell_max(), mac: None, carrier: true, carrier_losses: 0 })
     }
 }
 

@@ -256,7 +256,7 @@ mod tests {
     /// A process that takes over finds NICs as they are.
     #[test]
     fn links_too_small_for_cells_do_not_count() {
-        let medium = |cell_max| Medium { index: 1, cell_max, mac: None, carrier: true };
+        let medium = |cell_max| Medium { index: 1, cell_max, mac: None, carrier: true, carrier_losses: 0 };
         assert_eq!(cell_max(&[medium(1_452), medium(40), medium(0)]), 1_452);
         assert_eq!(cell_max(&[medium(40)]), CELL_LEAST);
         let config = Config { security: Security::Sealed, ..Config::default() };

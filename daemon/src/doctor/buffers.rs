@@ -88,7 +88,7 @@ pub(super) fn judge(facts: &Facts) -> Area {
             let what = format!("{} datagrams found its receive buffer full since the bundle began", socket.drops);
             let costs = "each is sent again, and what comes behind it waits";
             let mend = "add workers (`workers = 2` on all nodes), or take other load off the processors: `tabane why` tells";
-            Finding::new("receive-drops", what, costs, mend).about(&socket.nic)
+            Finding::new("receive-drops", what, costs, mend).about(&socket.nic).losing()
         }));
     }
     let least = TCP_LEAST.max(facts.in_flight);
@@ -116,7 +116,7 @@ fn small(socket: &LinkSocket) -> Option<Finding> {
         let mend = format!(
             "sysctl -w net.core.rmem_max={wanted} and start the bundle again, or give it CAP_NET_ADMIN"
         );
-        Finding::new("receive-buffer", what, costs, mend).about(&socket.nic)
+        Finding::new("receive-buffer", what, costs, mend).about(&socket.nic).losing()
     })
 }
 
@@ -155,6 +155,8 @@ mod tests {
     fn drops_count_when_they_are_many() {
         assert_eq!(checks(&facts(7 << 20, 900)), []);
         assert_eq!(checks(&facts(7 << 20, 1_100)), [("receive-drops", Some("eth1".into()))]);
+        let explained = crate::doctor::Explained::by(&[judge(&facts(7 << 20, 1_100))]);
+        assert!(explained.loss.contains("eth1"), "the path's losses are no finding of their own");
     }
 
     #[test]

@@ -57,7 +57,7 @@ pub(super) struct State {
     pub(super) checksums: Option<bool>,
     /// What it counted while it was watched, and before that.
     pub(super) counted: NicStatistics,
-    /// How often its carrier was lost in the last ten minutes, as the bundle tells, and came or went while it was watched.
+    /// How often its carrier was lost: in the last ten minutes, as the bundle tells, or else while it was watched.
     pub(super) flaps: usize,
     /// IPv6 there.
     pub(super) ipv6: Ipv6,
@@ -256,7 +256,7 @@ fn judge_counts(name: &str, state: &State, area: &mut Area) {
     area.find(is_much(counted.rx_errors, counted.rx_packets).then(|| {
         let what = format!("received {} damaged packets of {}", counted.rx_errors, counted.rx_packets);
         let mend = format!("change the cable or the port (`ethtool -S {name}` shows the kinds)");
-        Finding::new("receive-errors", what, "each is a lost cell, sent again", mend).about(name)
+        Finding::new("receive-errors", what, "each is a lost cell, sent again", mend).about(name).losing()
     }));
     area.find(is_much(counted.tx_errors + counted.collisions, counted.tx_packets).then(|| {
         let what = format!(
@@ -269,7 +269,7 @@ fn judge_counts(name: &str, state: &State, area: &mut Area) {
     area.find(is_much(counted.rx_missed, counted.rx_packets).then(|| {
         let what = format!("had no room for {} packets in its receive ring", counted.rx_missed);
         let mend = format!("ethtool -G {name} rx 4096 (`ethtool -g {name}` shows the most)");
-        Finding::new("ring-overruns", what, "each is a lost cell, sent again", mend).about(name)
+        Finding::new("ring-overruns", what, "each is a lost cell, sent again", mend).about(name).losing()
     }));
     area.find((state.flaps >= FLAPS).then(|| {
         let what = format!("lost its carrier {} times in the last ten minutes", state.flaps);

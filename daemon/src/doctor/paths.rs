@@ -50,6 +50,8 @@ struct Path {
     /// Cells of the peer, while it was watched: received and lost.
     received: u64,
     lost: u64,
+    /// Whether it is a finding already that its NIC or socket loses what arrives.
+    is_explained: bool,
 }
 
 /// A link over which nobody was ever seen.
@@ -189,7 +191,7 @@ fn judge_mtu(path: &Path) -> Option<Finding> {
 fn judge_loss(path: &Path) -> Option<Finding> {
     let (nic, peer) = (&path.nic, &path.peer);
     let lost_here = path.lost as f64 * 100.0 / (path.received + path.lost).max(1) as f64;
-    let is_lost_here = path.lost >= LOST_LEAST && lost_here > LOSS_MAX;
+    let is_lost_here = !path.is_explained && path.lost >= LOST_LEAST && lost_here > LOSS_MAX;
     let what = match (path.loss > LOSS_MAX, is_lost_here) {
         (true, true) => format!(
             "loses {:.1} % of the cells to {peer} and {lost_here:.1} % of those from there",

@@ -83,6 +83,9 @@ pub(crate) struct Finding {
     /// Whether nothing passes over the NIC that it is about.
     #[serde(skip)]
     pub(crate) blocks: bool,
+    /// Whether cells that arrive at the NIC are lost by it.
+    #[serde(skip)]
+    pub(crate) loses: bool,
 }
 
 impl Finding {
@@ -111,6 +114,11 @@ impl Finding {
     /// The same, where nothing passes over the NIC.
     pub(crate) fn blocking(self) -> Self {
         Self { blocks: true, ..self }
+    }
+
+    /// The same, where cells that arrive at the NIC are lost.
+    pub(crate) fn losing(self) -> Self {
+        Self { loses: true, ..self }
     }
 }
 

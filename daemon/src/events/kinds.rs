@@ -3,7 +3,7 @@
 //! Sources of the page `docs/reference/events.md`; `docs/events.md` has an example of each.
 
 /// Each kind and its meaning.
-pub const KINDS: [(&str, &str); 30] = [
+pub const KINDS: [(&str, &str); 31] = [
     ("device-gone", "Somebody deleted the bundle's device; the daemon ends with exit code 1."),
     ("peer-joined", "A peer answered."),
     ("peer-left", "A peer has been silent for 10 s, or was restarted."),
@@ -23,6 +23,7 @@ pub const KINDS: [(&str, &str); 30] = [
     ("receive", "The receive engine of all workers was switched."),
     ("link-added", "A link joined the bundle."),
     ("link-removed", "A link left the bundle."),
+    ("carrier-lost", "The NIC of a link has lost its carrier, though it may have it again."),
     ("nic-mtu", "The MTU of a link's NIC has changed."),
     ("nic-gone", "The NIC of a link was deleted."),
     ("nic-back", "A NIC of the name of one that was deleted is there, and the link uses it."),

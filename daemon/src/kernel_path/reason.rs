@@ -12,7 +12,10 @@ pub(super) fn words(needs: NeedsCells, nics: &[String], policy: PolicyKind, pack
         NeedsCells::Now => return None,
         NeedsCells::Peer(link) => format!("it takes no frames of the kernel path on {}", nic(link)),
         NeedsCells::Link(link) => {
-            format!("{} has no programs: it joined later, or is no Ethernet device of its own", nic(link))
+            format!(
+                "{} has no programs: it or its NIC came later (`tabane upgrade` gives it some), or is no Ethernet device of its own",
+                nic(link)
+            )
         }
         NeedsCells::Policy => {
             format!("the policy {policy} needs them, as it is set; {WITHOUT} do not by default")

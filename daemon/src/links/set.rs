@@ -159,7 +159,7 @@ mod tests {
     fn links(texts: &[&str]) -> Links<Simulated> {
         let links = texts.iter().map(|text| parse_link(text, Ports::default()).expect("a link"));
         let config = Config { links: links.collect(), ..Config::default() };
-        let medium = Medium { index: 1, cell_max: 1_452, mac: None, carrier: true };
+        let medium = Medium { index: 1, cell_max: 1_452, mac: None, carrier: true, carrier_losses: 0 };
         let media = vec![medium; texts.len()];
         let events = Arc::new(EventLog::new().expect("an eventfd"));
         Links::new(Simulated::default(), &config, &media, Workers::new(std::iter::empty()), events)

@@ -27,8 +27,6 @@ pub struct NicDetail {
     pub master: Option<u32>,
     /// Where its hardware is on its bus, such as `0000:01:00.0` (since Linux 5.14).
     pub bus_name: Option<String>,
-    /// How often its carrier came or went.
-    pub carrier_changes: u32,
     /// What it has counted.
     pub statistics: NicStatistics,
     /// Its addresses.
@@ -88,7 +86,6 @@ impl NicDetail {
             parent: None,
             master: None,
             bus_name: None,
-            carrier_changes: 0,
             statistics: NicStatistics::default(),
             addresses: Vec::new(),
         };
@@ -100,7 +97,6 @@ impl NicDetail {
                 LinkAttribute::LinkNetNsId(number) => namespace = Some(*number),
                 LinkAttribute::Controller(index) => detail.master = Some(*index),
                 LinkAttribute::ParentDevName(name) => detail.bus_name = Some(name.clone()),
-                LinkAttribute::CarrierChanges(changes) => detail.carrier_changes = *changes,
                 LinkAttribute::Stats64(counted) => detail.statistics = NicStatistics::from(counted),
                 _ => {}
             }

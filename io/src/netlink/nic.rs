@@ -23,6 +23,8 @@ pub struct Nic {
     pub admin_up: bool,
     /// Whether it sees a signal on the wire.
     pub carrier: bool,
+    /// How often it has lost that signal since it was made.
+    pub carrier_losses: u32,
     /// Whether it can carry packets now (RFC 2863 `ifOperStatus`; devices that do not report it count as able).
     pub operational: bool,
     /// Its Ethernet address, if it has one.
@@ -48,6 +50,7 @@ impl Nic {
             mtu: 0,
             admin_up: flags.contains(LinkFlags::Up),
             carrier: flags.contains(LinkFlags::LowerUp),
+            carrier_losses: 0,
             operational: false,
             mac: None,
             link_local: None,
@@ -63,6 +66,7 @@ impl Nic {
                 LinkAttribute::OperState(state) => {
                     nic.operational = matches!(state, State::Up | State::Unknown) && nic.admin_up;
                 }
+                LinkAttribute::CarrierDownCount(losses) => nic.carrier_losses = *losses,
                 LinkAttribute::Address(address) => nic.mac = address.as_slice().try_into().ok(),
                 LinkAttribute::GsoMaxSize(bytes) => nic.gso_max_size = *bytes,
                 LinkAttribute::GsoMaxSegs(segments) => nic.gso_max_segments = *segments,

@@ -42,7 +42,8 @@ const NOT_PLANTED: [(&str, &str); 3] = [
     ("clock-jump", "all namespaces of a machine have one wall clock, and other programs read it"),
 ];
 /// Names without a fault by the kernel path, and why none can be there.
-const IN_CELLS_ALONE: [(&str, &str); 4] = [
+const IN_CELLS_ALONE: [(&str, &str); 5] = [
+    ("rp-filter", "such filters look at IPv4 alone, and links between addresses of IPv4 carry cells"),
     ("sender-processor", "no worker sends"),
     ("receiver-processor", "no worker receives"),
     ("device-queue", "no frame waits in the bundle"),
@@ -56,9 +57,6 @@ enum Way {
     /// The kernel path.
     Programs,
 }
-
-/// Trials with a fault that the doctor misses at times; as those by the kernel path, they wait for `make test-all`.
-const UNSTEADY: [&str; 2] = ["a_cable_that_flaps", "sizes_buffers_and_the_device"];
 
 /// Faults that are planted by these ways: each as the page calls it, with the name that is told.
 struct Group {
@@ -96,7 +94,7 @@ impl Group {
             let (way, suffix) = (*way, if *way == Way::Cells { "" } else { "_by_the_kernel_path" });
             let needs = if way == Way::Cells { Need::Diagnosis } else { Need::DiagnosisByPrograms };
             let name = format!("{command}_names_{trial}{suffix}");
-            if way == Way::Programs || UNSTEADY.contains(&trial) {
+            if way == Way::Programs {
                 return Case::nightly(name, needs, move || run(way));
             }
             match command {

@@ -9,7 +9,7 @@ use std::fmt;
 use std::net::SocketAddr;
 
 use anyhow::{Context, Result, ensure};
-use tabane_kit::bundle::{Bundle, Options, address};
+use tabane_kit::bundle::{Bundle, address};
 use tabane_kit::clock::monotonic_ns;
 use tabane_kit::counters::received_bytes;
 use tabane_kit::netns::Namespace;
@@ -114,20 +114,12 @@ pub(crate) fn start<'a>(
     hosts: impl IntoIterator<Item = &'a Namespace>,
     end: impl Fn(usize, usize) -> String,
 ) -> Result<Vec<Bundle<'a>>> {
-    start_with(hosts, end, &options()?)
-}
-
-/// The same, started with these options.
-pub(crate) fn start_with<'a>(
-    hosts: impl IntoIterator<Item = &'a Namespace>,
-    end: impl Fn(usize, usize) -> String,
-    options: &Options,
-) -> Result<Vec<Bundle<'a>>> {
+    let options = options()?;
     let bundle = |(number, host)| {
         let link = |link| {
             format!("{},local={},peer={}", nic(link), end(number, link), endpoint(&end(1 - number, link)))
         };
-        Bundle::start(host, number, &(0..LINKS).map(link).collect::<Vec<_>>(), options)
+        Bundle::start(host, number, &(0..LINKS).map(link).collect::<Vec<_>>(), &options)
     };
     let mut bundles = hosts.into_iter().enumerate().map(bundle).collect::<Result<Vec<_>>>()?;
     ready(&mut bundles, LINKS)?;

@@ -41,7 +41,8 @@ impl Facts {
 fn state(detail: &NicDetail, was: Option<&NicDetail>, all: &[NicDetail], bundle: Option<&Bundle>) -> State {
     let name = &detail.nic.name;
     let master = detail.master.and_then(|index| all.iter().find(|other| other.nic.index == index));
-    let changes = was.map_or(0, |was| detail.carrier_changes.saturating_sub(was.carrier_changes));
+    let losses = |was: &NicDetail| detail.nic.carrier_losses.saturating_sub(was.nic.carrier_losses);
+    let watched = || was.map_or(0, |was| usize::try_from(losses(was)).unwrap_or(usize::MAX));
     State {
         index: detail.nic.index,
         is_up: detail.nic.admin_up,
@@ -57,7 +58,7 @@ fn state(detail: &NicDetail, was: Option<&NicDetail>, all: &[NicDetail], bundle:
         segments: ethtool::offloads(name, Offloading::Segment),
         checksums: ethtool::offloads(name, Offloading::Checksum),
         counted: detail.statistics,
-        flaps: usize::try_from(changes / 2).unwrap_or(0) + bundle.map_or(0, |bundle| flaps(bundle, name)),
+        flaps: bundle.map_or_else(watched, |bundle| flaps(bundle, name)),
         ipv6: ipv6(detail),
     }
 }
@@ -83,14 +84,13 @@ fn stands_on(detail: &NicDetail, all: &[NicDetail]) -> Vec<String> {
     names
 }
 
+/// How often a running bundle was told that the NIC has lost its carrier. Its paths know less: as a rule they were silent before.
 fn flaps(bundle: &Bundle, nic: &str) -> usize {
-    let events = bundle.events.iter().filter(|event| event.what == "link-down");
+    let events = bundle.events.iter().filter(|event| event.what == "carrier-lost");
     let lately = events.filter(|event| bundle.now_ns.saturating_sub(event.at_ns) < LATELY_NS);
-    let lost = lately
-        .filter(|event| event.nic.as_deref() == Some(nic) && event.signal.as_deref() == Some("carrier"));
-    // Each worker tells of it, for each peer.
-    let each = bundle.peers.len().max(1) * usize::try_from(bundle.workers.max(1)).unwrap_or(1);
-    lost.count() / each
+    // Each link over the NIC tells of it.
+    let links = bundle.links.iter().filter(|link| link.nic == nic).count().max(1);
+    lately.filter(|event| event.nic.as_deref() == Some(nic)).count() / links
 }
 
 fn ipv6(detail: &NicDetail) -> Ipv6 {
@@ -116,4 +116,29 @@ fn batches(bundle: &Bundle, links: &[Link], nic: &str) -> Option<(bool, bool)> {
     });
     let both = links.map(|link| (link.gso, link.gro));
     both.reduce(|one, other| (one.0 && other.0, one.1 && other.1))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::events::Entry;
+
+    #[test]
+    fn a_carrier_is_counted_when_silence_showed_its_loss_before() {
+        let mut bundle = crate::status::example();
+        let nic = bundle.links[0].nic.clone();
+        let at = |what: &str, at_ns| Entry {
+            what: what.to_owned(),
+            at_ns,
+            nic: Some(nic.clone()),
+            signal: (what == "link-down").then(|| "silence".to_owned()),
+            ..Entry::default()
+        };
+        bundle.now_ns = 2 * LATELY_NS;
+        let (before, lately) = (bundle.now_ns - LATELY_NS, bundle.now_ns - LATELY_NS + 1);
+        let lost = [before, lately, lately].map(|at_ns| ("carrier-lost", at_ns));
+        let events = [("link-down", lately)].into_iter().chain(lost);
+        bundle.events = events.map(|(what, at_ns)| at(what, at_ns)).collect();
+        assert_eq!((flaps(&bundle, &nic), flaps(&bundle, "another")), (2, 0));
+    }
 }

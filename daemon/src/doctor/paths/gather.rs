@@ -6,6 +6,7 @@ use std::time::Duration;
 use tabane_io::knock::{Knock, knock};
 
 use super::{Facts, Path, Silent};
+use crate::doctor::Explained;
 use crate::doctor::peers::Overheard;
 use crate::doctor::subject::{Bundle, Link, Subject, endpoint};
 use crate::status::{PathState, PathStatus};
@@ -13,13 +14,13 @@ use crate::status::{PathState, PathStatus};
 /// How long a refusal may take.
 const KNOCK: Duration = Duration::from_millis(200);
 
-/// The paths that two looks at the bundle show, without those over NICs in `explained`, over which nothing passes anyway.
+/// The paths that two looks at the bundle show, without those whose silence is `explained`: nothing passes over their NICs anyway.
 pub(in crate::doctor) fn gather(
     subject: &Subject,
     before: &Bundle,
     after: &Bundle,
     heard: Option<&Overheard>,
-    explained: &BTreeSet<String>,
+    explained: &Explained,
 ) -> Facts {
     let link_of = |number: u32| subject.links.iter().find(|link| link.number == number);
     let arrives = |link: &Link| heard.is_some_and(|heard| heard.reaches(link, after.workers));
@@ -31,7 +32,8 @@ pub(in crate::doctor) fn gather(
             let Some(link) = link_of(path.link) else { continue };
             let mut facts = between(earlier.unwrap_or(path), path, &peer.name, after);
             (facts.arrives, facts.port) = (arrives(link), link.port);
-            if explained.contains(&path.nic) && !facts.is_up() {
+            facts.is_explained = explained.loss.contains(&path.nic);
+            if explained.silence.contains(&path.nic) && !facts.is_up() {
                 continue;
             }
             if !facts.is_up() && link.is_udp() {
@@ -42,8 +44,10 @@ pub(in crate::doctor) fn gather(
         }
     }
     let seen: BTreeSet<u32> = after.peers.iter().flat_map(|peer| &peer.paths).map(|path| path.link).collect();
-    let silent =
-        subject.links.iter().filter(|link| !seen.contains(&link.number) && !explained.contains(&link.nic));
+    let silent = subject
+        .links
+        .iter()
+        .filter(|link| !seen.contains(&link.number) && !explained.silence.contains(&link.nic));
     let silent = silent.filter(|_| !after.peers.is_empty());
     Facts {
         paths,
@@ -76,6 +80,7 @@ fn between(before: &PathStatus, path: &PathStatus, peer: &str, bundle: &Bundle) 
         loss: path.loss_percent,
         received: path.cells_received.saturating_sub(before.cells_received),
         lost: path.cells_lost.saturating_sub(before.cells_lost),
+        is_explained: false,
     }
 }
 

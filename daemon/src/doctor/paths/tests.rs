@@ -18,6 +18,7 @@ fn sound() -> Path {
         loss: 0.2,
         received: 10_000,
         lost: 3,
+        is_explained: false,
     }
 }
 
@@ -57,6 +58,9 @@ fn loss_in_either_direction_is_found_when_it_is_more_than_noise() {
     assert_eq!(checks(Path { loss: 3.0, ..sound() }), ["loss"]);
     assert_eq!(checks(Path { lost: 300, ..sound() }), ["loss"]);
     assert_eq!(checks(Path { received: 100, lost: 3, ..sound() }), [] as [&str; 0]);
+    let here = Path { lost: 300, is_explained: true, ..sound() };
+    assert_eq!(checks(here.clone()), [] as [&str; 0], "its NIC or socket was found to lose them");
+    assert_eq!(checks(Path { loss: 3.0, ..here }), ["loss"]);
     let finding = judge_loss(&Path { loss: 30.0, sends: PathState::Suspect, ..sound() }).expect("found");
     assert_eq!(finding.what, "loses 30.0 % of the cells to hostb");
     assert!(finding.costs.contains("suspect"));

@@ -60,6 +60,7 @@ impl Simulated {
             mtu,
             admin_up: true,
             carrier: true,
+            carrier_losses: 0,
             operational: true,
             mac: Some([2, 0, 0, 0, 0, 1]),
             link_local: None,

@@ -10,14 +10,14 @@ use nix::sys::signal::Signal;
 use rustix::process::{Pid, PidfdFlags, PidfdGetfdFlags, pidfd_getfd, pidfd_open};
 use socket2::Socket;
 use tabane_kit::bundle::{Bundle, DEVICE};
-use tabane_kit::clock::wait_for;
+use tabane_kit::clock::{monotonic_ns, wait_for};
 use tabane_kit::netns::Namespace;
 use tabane_kit::status::{PathState, PathStatus, Status};
 use tabane_kit::tool;
 use tabane_kit::topology::{Topology, nic};
 
 use super::{Group, Way, doctor, named};
-use crate::traffic::stage::{FAST, plan, with_links};
+use crate::traffic::stage::{FAST, plan, told, with_links};
 
 const LINKS: usize = 2;
 /// The link that is broken.
@@ -95,7 +95,11 @@ const BARE: [Fault; 6] = [
         "a NIC that is taken out",
         "nic-missing",
         |topology, _| topology.delete_nic(0, BROKEN),
-        |topology, _| topology.make_nic(0, BROKEN),
+        |topology, bundles| {
+            let since_ns = monotonic_ns()?;
+            topology.make_nic(0, BROKEN)?;
+            renew(bundles, since_ns)
+        },
     ),
     (
         "a NIC with IPv6 switched off",
@@ -297,6 +301,12 @@ fn flap(topology: &Topology, bundles: &mut [Bundle<'_>]) -> Result<()> {
 fn restart(_: &Topology, bundles: &mut [Bundle<'_>]) -> Result<()> {
     bundles[0].stop_for_now()?.success("a daemon told to stop")?;
     bundles[0].start_again()
+}
+
+/// The first host has another NIC at the broken link. Only another process puts programs there: this one has given up the right to.
+pub(super) fn renew(bundles: &mut [Bundle<'_>], since_ns: u64) -> Result<()> {
+    told(&mut bundles[..1], "nic-back", BROKEN, since_ns)?;
+    if bundles[0].status()?.data_path == "kernel" { bundles[0].upgrade() } else { Ok(()) }
 }
 
 fn nft(host: &Namespace, arguments: &str) -> Result<()> {

@@ -67,22 +67,28 @@ pub(super) fn groups() -> Vec<Group> {
     groups
 }
 
-/// One connection that sends as much as it can, of which so much has arrived.
-fn begin(topology: &Topology, begun: u64) -> Result<Transfer> {
-    let to = SocketAddr::new(address(1), 0);
-    let transfer = Transfer::start(topology.host(0), topology.host(1), to, Source::random(1 << 20, 1))?;
-    let has_begun = || Ok((transfer.arrived() > begun).then_some(()));
-    wait_for("a connection that sends", Duration::from_secs(30), has_begun)?;
-    Ok(transfer)
+/// Connections that send as much as they can, of each of which so much has arrived.
+fn begin(topology: &Topology, connections: u64, begun: u64) -> Result<Vec<Transfer>> {
+    let (to, source) = (SocketAddr::new(address(1), 0), Source::random(64 << 10, 1));
+    let start = |_| Transfer::start(topology.host(0), topology.host(1), to, source.clone());
+    let transfers = (0..connections).map(start).collect::<Result<Vec<_>>>()?;
+    let have_begun = || Ok(transfers.iter().all(|transfer| transfer.arrived() > begun).then_some(()));
+    wait_for("connections that send", Duration::from_secs(30), have_begun)?;
+    Ok(transfers)
+}
+
+/// All of them end at once: none fills the links while another one is waited for.
+fn end(transfers: Vec<Transfer>) -> Result<()> {
+    transfers.iter().for_each(Transfer::end);
+    transfers.into_iter().try_for_each(|transfer| whole(transfer).map(drop))
 }
 
 /// Asks the first host under as many connections as take all links.
 fn under_load(topology: &Topology, way: Way, begun: u64) -> Result<Said> {
     let connections = if way == Way::Cells { 1 } else { CONNECTIONS };
-    let transfers = (0..connections).map(|_| begin(topology, begun / connections));
-    let transfers = transfers.collect::<Result<Vec<_>>>()?;
+    let transfers = begin(topology, connections, begun / connections)?;
     let said = why(topology.host(0))?;
-    transfers.into_iter().try_for_each(|transfer| whole(transfer).map(drop))?;
+    end(transfers)?;
     Ok(said)
 }
 
@@ -188,13 +194,13 @@ fn bound(way: Way) -> Result<Said> {
 /// Losses are measured by what is sent.
 fn lossy(way: Way) -> Result<Said> {
     undisturbed(way, Wiring::Emulator, links([RATE; 2]), &way.options(&[])?, |topology, bundles| {
-        let transfer = begin(topology, BEGUN)?;
+        let transfers = begin(topology, 1, BEGUN)?;
         topology.impair_both(BROKEN, Impairment::loss(0.1))?;
         let measured =
             |status: &Status| status.peers.iter().all(|peer| peer.paths[BROKEN].loss_percent > 6.0);
         bundles[0].wait_until("losses", measured)?;
         let said = why(topology.host(0))?;
-        whole(transfer)?;
+        end(transfers)?;
         Ok(said)
     })
 }
@@ -224,9 +230,9 @@ fn unrepaired() -> Result<Said> {
         for link in 0..2 {
             topology.impair_both(link, Impairment::loss(0.01))?;
         }
-        let transfer = begin(topology, 1 << 20)?;
+        let transfers = begin(topology, 1, 1 << 20)?;
         let said = why(topology.host(1))?;
-        whole(transfer)?;
+        end(transfers)?;
         Ok(said)
     })
 }

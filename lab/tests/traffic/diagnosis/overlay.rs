@@ -11,10 +11,10 @@ use std::net::{Ipv4Addr, UdpSocket};
 use anyhow::{Result, ensure};
 use socket2::SockRef;
 use tabane_kit::bundle::Bundle;
-use tabane_kit::clock::wait_for;
+use tabane_kit::clock::{monotonic_ns, wait_for};
 use tabane_kit::topology::{LinkPlan, Plan, Topology, address, nic};
 
-use super::bundle::{BROKEN, Fault, ethtool, of_table, one_by_one};
+use super::bundle::{BROKEN, Fault, ethtool, of_table, one_by_one, renew};
 use super::{Group, Way};
 use crate::traffic::stage::{FAST, send_both_ways};
 
@@ -73,9 +73,11 @@ fn lay(topology: &Topology, host: usize) -> Result<()> {
 }
 
 /// What it has counted is gone with it.
-fn lay_anew(topology: &Topology, _: &mut [Bundle<'_>]) -> Result<()> {
+fn lay_anew(topology: &Topology, bundles: &mut [Bundle<'_>]) -> Result<()> {
+    let since_ns = monotonic_ns()?;
     topology.host(0).ip(&format!("link delete {OVERLAY}"))?;
-    lay(topology, 0)
+    lay(topology, 0)?;
+    renew(bundles, since_ns)
 }
 
 /// The kernel refuses runs of cells there from then on, which is no finding of its own.

@@ -8,8 +8,8 @@ use tabane_kit::topology::{LinkPlan, Plan, Topology, Wiring, nic};
 
 use super::bundle::ethtool;
 use super::{Group, Said, Way, doctor, named};
-use crate::traffic::routed::{Ip, end, lay, start_with};
-use crate::traffic::stage::with_links;
+use crate::traffic::routed::{Ip, end, lay, start};
+use crate::traffic::stage::{FAST, plan, with_links};
 
 /// The link that is broken.
 pub(super) const BROKEN: usize = 1;
@@ -19,14 +19,18 @@ const LOSS: f64 = 0.06;
 /// A fault as the page calls it, what names it, and a stage on which it is planted, with what is said there.
 pub(super) type Staged = (&'static str, &'static str, fn(Way) -> Result<Said>);
 
-const FAULTS: [Staged; 3] = [
-    ("a router between that carries 1400 bytes", "path-mtu", narrow),
-    ("a strict reverse path filter, and the route over the other NIC", "rp-filter", filtered),
+const FAULTS: [Staged; 2] = [
+    ("a switch between that carries 1400 bytes", "path-mtu", narrow),
     ("a cable that loses a part of the frames", "loss", lossy),
 ];
+/// Faults of links between addresses of IPv4.
+const OF_IPV4: [Staged; 1] =
+    [("a strict reverse path filter, and the route over the other NIC", "rp-filter", |_| filtered())];
 
 pub(super) fn groups() -> Vec<Group> {
-    staged("doctor", Way::BOTH, &FAULTS)
+    let mut groups = staged("doctor", Way::BOTH, &FAULTS);
+    groups.extend(staged("doctor", &[Way::Cells], &OF_IPV4));
+    groups
 }
 
 /// Trials of faults that have a stage each; they are called as what names the faults.
@@ -42,23 +46,27 @@ pub(super) fn staged(command: &'static str, ways: &'static [Way], faults: &'stat
 
 fn narrow(way: Way) -> Result<Said> {
     const PACKET: u16 = 1_400;
-    let (hosts, router) = lay(Ip::V4)?;
-    for host in 0..2 {
-        router.ip(&format!("link set port{host}{BROKEN} mtu {PACKET}"))?;
+    // Programs carry frames that fit into such a packet whole.
+    let options = Options { mtu: Some(1_300), ..way.options(&[])? };
+    let topology = Topology::build(plan(&[FAST; 2]))?;
+    for host in 1..=2 {
+        topology.switch(BROKEN).ip(&format!("link set port{host} mtu {PACKET}"))?;
     }
-    let mut bundles = start_with(&hosts, |host, link| end(Ip::V4, host, link), &way.options(&[])?)?;
-    let found = |status: &Status| status.peers.iter().all(|peer| peer.paths[BROKEN].mtu == Some(PACKET));
-    bundles[0].wait_until("the path's MTU", found)?;
-    let said = doctor(&hosts[0], &[DEVICE])?;
-    Bundle::stop_all(bundles)?;
-    Ok(said)
+    let mut said = None;
+    with_links(&topology, &topology.nics(), &options, |topology, bundles| {
+        let found = |status: &Status| status.peers.iter().all(|peer| peer.paths[BROKEN].mtu == Some(PACKET));
+        bundles[0].wait_until("the path's MTU", found)?;
+        way.ready(bundles, 2)?;
+        said = Some(doctor(topology.host(0), &[DEVICE])?);
+        Ok(())
+    })?;
+    said.context("a test that has ended well has an answer")
 }
 
 /// The answer to what arrives at one NIC would leave by the other.
-fn filtered(way: Way) -> Result<Said> {
+fn filtered() -> Result<Said> {
     let (hosts, _router) = lay(Ip::V4)?;
-    let mut bundles = start_with(&hosts, |host, link| end(Ip::V4, host, link), &way.options(&[])?)?;
-    way.ready(&mut bundles, 2)?;
+    let mut bundles = start(&hosts, |host, link| end(Ip::V4, host, link))?;
     hosts[0].set(&format!("net/ipv4/conf/{}/rp_filter", nic(BROKEN)), "1")?;
     hosts[0].ip(&format!("route replace 10.2.{}.0/24 via 10.1.1.99 dev {}", BROKEN + 1, nic(0)))?;
     let down = |status: &Status| status.peers.iter().all(|peer| peer.paths[BROKEN].rx == PathState::Down);
