@@ -137,6 +137,17 @@ mod tests {
         control_law(Instant::from_nanos(0), of(Duration::MAX), 1);
     }
 
+    #[test]
+    fn what_comes_after_the_queue_was_empty_has_an_interval_of_its_own() {
+        let mut codel = Codel::default();
+        let at = |millis| Instant::from_nanos(millis * 1_000_000);
+        let pays = |codel: &mut Codel, millis| codel.judge(at(millis), NEAR, TARGET * 2, false);
+        let interval = nanos(INTERVAL) / 1_000_000;
+        assert!(!pays(&mut codel, 1_000) && pays(&mut codel, 1_000 + interval));
+        codel.handle_empty();
+        assert!(!pays(&mut codel, 1_002 + 2 * interval) && pays(&mut codel, 1_002 + 3 * interval));
+    }
+
     /// The pseudo-code of RFC 8289, 5.5 and 5.6, word by word, over a queue of arrival times.
     #[derive(Default)]
     struct Rfc {

@@ -314,6 +314,19 @@ mod tests {
     }
 
     #[test]
+    fn the_longest_is_as_long_as_said_and_what_it_cannot_have_is_refused() {
+        let longest = Hello { name: Name::new(&"n".repeat(NAME_MAX)), ..example() };
+        let mut bytes = [0; 2 * HELLO_MAX];
+        assert_eq!(longest.emit(&mut bytes), HELLO_MAX);
+        assert_eq!(Hello::parse(&bytes), Ok(longest));
+        for (place, value) in [(30, 16), (31, 0), (33, 33)] {
+            let mut bytes = bytes;
+            bytes[place] = value;
+            assert_eq!(Hello::parse(&bytes), Err(Malformed::Field), "byte {place}");
+        }
+    }
+
+    #[test]
     fn truncation_at_every_byte_is_refused() {
         let mut bytes = [0; HELLO_MAX];
         let length = example().emit(&mut bytes);

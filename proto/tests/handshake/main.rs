@@ -11,7 +11,7 @@ use net::{Cell, KEY, Net, endpoint, identity};
 use tabane_proto::security::{Rekey, Security, TAG};
 use tabane_proto::wire::cell::{HEADER, Kind};
 use tabane_proto::wire::handshake::{Message, Step};
-use tabane_proto::wire::hello::Hello;
+use tabane_proto::wire::hello::{HELLO_MAX, Hello};
 use tabane_seal::{Cipher, Group, Random};
 
 /// Nodes that start together have all links up after this many milliseconds: three heartbeats and a few more.
@@ -236,6 +236,36 @@ fn a_node_of_another_version_is_reported_if_it_has_the_key() {
     greet(&mut net, KEY, 50);
     assert_eq!(net.comings(0).len(), 1 + 17);
     assert_frames_pass(&mut net);
+}
+
+/// A member that knows the group's key begins a handshake in another's name, or as who it was before.
+#[test]
+fn a_hello_that_contradicts_what_stands_in_the_clear_is_refused() {
+    let mut net = joined();
+    let greeting = net.said.iter().find(|cell| cell.to.is_none()).expect("nodes greet").bytes.clone();
+    let known = Hello::parse(&greeting[HEADER..greeting.len() - TAG]).expect("nodes say nothing else");
+    let mut group = Group::new(&[KEY], Cipher::fastest(), Random::seeded(99));
+    let mut serial = 0;
+    let mut begin = |hello: Hello| {
+        let (mut payload, mut body) = ([0; HELLO_MAX], Vec::new());
+        let length = hello.emit(&mut payload);
+        group.initiate().write(&payload[..length], &mut body).expect("a first step");
+        serial += 1;
+        let (node, addressee) = (identity(200), identity(0));
+        let step = Step::Initiation;
+        let message = Message { step, epoch: 1, serial, node, incarnation: 5, addressee, body: &body };
+        let covered = message.emit();
+        let before = net.counters(0).drop_malformed;
+        let cell = [&covered[..], &group.tag(0, &covered), &[0; TAG]].concat();
+        net.receive(0, 0, endpoint(200, 0), &cell);
+        let is_answered = net.speak(0).iter().any(|cell| cell.is(Kind::Handshake));
+        (net.counters(0).drop_malformed - before, is_answered)
+    };
+    let true_one = Hello { node: identity(200), incarnation: 5, session: 9, your_session: 0, ..known };
+    assert_eq!(begin(Hello { node: identity(201), ..true_one }), (1, false));
+    assert_eq!(begin(Hello { incarnation: 6, ..true_one }), (1, false));
+    assert_eq!(begin(Hello { session: 0, ..true_one }), (1, false));
+    assert_eq!(begin(true_one), (0, true));
 }
 
 /// Initiations with valid tags, as a member of the group could make them, or somebody could record of many.

@@ -158,3 +158,17 @@ fn who_lends_all_buffers_has_them_and_spoils_nothing() {
     assert!(lent > BUFFERS_LOW);
     assert_eq!(bundle.counters().records_spoiled, 0);
 }
+
+#[test]
+fn who_is_gone_holds_no_buffers() {
+    let mut bundle = bundle();
+    let free = bundle.held().buffers_free;
+    let mut speaker = Speaker::join(&mut bundle, 1);
+    speaker.lane_seqs[5] += 1;
+    for cell in [speaker.cell(4, 0, &begin(VNET + FRAME_MAX)), speaker.cell(5, NO_RECORD, &[0])] {
+        speaker.say(&mut bundle, &cell, 200);
+    }
+    assert!(bundle.held().buffers_free < free - 1, "{:?}", bundle.held());
+    bundle.part(0);
+    assert_eq!(bundle.held().buffers_free, free - 1, "the one that gathers what is sparse");
+}

@@ -9,6 +9,16 @@ use core::time::Duration;
 use tabane_seal::Cipher;
 
 #[test]
+fn frames_and_their_bytes_are_counted() {
+    let mut pair = Pair::new(Cipher::fastest());
+    for length in [100, 60] {
+        pair.read(0, length, 1);
+    }
+    let counters = pair.nodes[0].counters();
+    assert_eq!((counters.frames_sent, counters.frame_bytes_sent), (2, 160));
+}
+
+#[test]
 fn frames_cross_and_nothing_of_them_is_seen() {
     for cipher in Cipher::ALL {
         let mut pair = Pair::new(cipher);

@@ -126,6 +126,19 @@ fn a_flow_that_waits_with_another_is_followed_by_its_next_frames() {
 }
 
 #[test]
+fn flows_have_queues_of_their_own_while_some_are_free() {
+    let mut fixture = Fixture::new();
+    let hash = |queue: &FairQueue, peer, hash| {
+        queue.place(peer, Flow { hash, gate: None, is_superframe: false }).hash
+    };
+    assert_ne!(hash(&fixture.queue, 1, 0), hash(&fixture.queue, 1, 1), "two flows to one peer");
+    let of_one_set = |number: usize| (number * (QUEUES / WAYS)) as u64;
+    (0..2).for_each(|_| fixture.push_of(of_one_set(1), 1, 1, 0));
+    fixture.push_of(of_one_set(2), 2, 1, 0);
+    assert_eq!(fixture.queue.new.len() + fixture.queue.old.len(), 2);
+}
+
+#[test]
 fn on_fast_links_a_turn_is_a_superframe_and_on_slow_ones_a_few_cells() {
     for (bytes, cells) in [(100, 5), (6_000, 5), (30_000, 21), (usize::MAX, 46)] {
         let mut fixture = Fixture::new();

@@ -7,9 +7,10 @@ use super::{
     introduction, reject,
 };
 use crate::outbox::Outputs;
-use crate::security::{Rejected, TAG};
+use crate::security::{Rejected, Security, TAG};
+use crate::session::cookie::{self, Cookie};
 use crate::session::keyring::{Agreed, Keyring};
-use crate::session::{Origin, Sessions, cookie};
+use crate::session::{Origin, Sessions};
 use crate::time::Instant;
 use crate::wire::handshake::{Message, Step};
 use crate::wire::hello::{Hello, NodeId};
@@ -117,14 +118,8 @@ impl Sessions {
                 continue;
             }
             pending.resend_at = now + pending.resend_at.since(pending.began).min(RESEND_AFTER_MAX);
-            let stamped = |cookie: &_| {
-                let mut cell = pending.cell.clone();
-                let covered = cell.len() - TAG;
-                let stamp = cookie::stamp(&**security, &cell[..covered], cookie);
-                cell[covered..].copy_from_slice(&stamp);
-                cell
-            };
             for (route, cookie) in &pending.routes {
+                let stamped = |cookie| stamped(&**security, &pending.cell, cookie);
                 cells.push((*route, cookie.as_ref().map_or_else(|| pending.cell.clone(), stamped)));
             }
         }
@@ -143,10 +138,7 @@ impl Sessions {
             return;
         };
         *known = Some(cookie);
-        let mut cell = pending.cell.clone();
-        let covered = cell.len() - TAG;
-        let stamp = cookie::stamp(&**security, &cell[..covered], &cookie);
-        cell[covered..].copy_from_slice(&stamp);
+        let cell = stamped(&**security, &pending.cell, &cookie);
         self.handshakes.send(route, cell);
     }
 
@@ -207,4 +199,10 @@ impl Sessions {
                 && peer.session_in == hello.your_session
         })
     }
+}
+
+/// An initiation with the stamp that a cookie asks for.
+fn stamped(security: &dyn Security, cell: &[u8], cookie: &Cookie) -> Vec<u8> {
+    let covered = &cell[..cell.len() - TAG];
+    [covered, &cookie::stamp(security, covered, cookie)].concat()
 }
