@@ -313,11 +313,13 @@ NIGHTLY = rustup run nightly rustc --version >/dev/null 2>&1 || { echo "needs a 
 
 # The daemon under AddressSanitizer while it carries traffic: a byte that it reads or writes beside its memory ends it. C libraries
 # are built as ever, and Rust's own library, too.
-ASAN_TRIALS := test(tcp_with_policy_) + test(cells_cross_) + test(a_daemon_) + test(kernel_path_carries)
+ASAN_TRIALS := test(tcp_with_policy_) + test(cells_cross_) + test(/(^|::)a_daemon_/) + test(kernel_path_carries)
+# Leaks are looked for by a process that traces the daemon, which the daemon's sandbox forbids. The trials run one by one, since this
+# daemon takes three times the processor time.
 asan: test-tools
 	@$(NIGHTLY)
 	RUSTFLAGS=-Zsanitizer=address $(CARGO) +nightly build --locked $(FEATURES) -p tabane --target $(HOST) --target-dir target/asan
-	$(RUN_TESTS) TABANE_REQUIRE=each TABANE_BIN=$(CURDIR)/target/asan/$(HOST)/debug/tabane lab/tests.sh all -E '$(ASAN_TRIALS)'
+	$(RUN_TESTS) NEXTEST_TEST_THREADS=1 ASAN_OPTIONS=detect_leaks=0 TABANE_REQUIRE=each TABANE_BIN=$(CURDIR)/target/asan/$(HOST)/debug/tabane lab/tests.sh all -E '$(ASAN_TRIALS)'
 
 # Miri goes through unit tests step by step, and finds what Rust does not define: `shm-ring` and what `io` does without a system call.
 # `seal` has no `unsafe`, and its primitives are C and assembly, which Miri does not run: of it, what is agreed upon.

@@ -42,11 +42,14 @@ pub enum Error {
         "this program was built without the kernel path (`make build` has it, with libelf-dev, zlib1g-dev and clang-16)"
     )]
     NotBuilt,
+    /// The kernel has no places for the programs.
+    #[error("the kernel has no places for programs at interfaces: TCX needs Linux 6.6")]
+    NoPlaces,
     /// The kernel takes a program or a map of it not.
     #[error("the kernel does not load the {0} program: {1}")]
     Load(&'static str, #[source] std::io::Error),
     /// The kernel does not let a program run where it has to.
-    #[error("no place for the {0} program at the interface of index {1} (TCX needs Linux 6.6): {2}")]
+    #[error("no place for the {0} program at the interface of index {1}: {2}")]
     Attach(&'static str, u32, #[source] std::io::Error),
     /// The kernel has no qdiscs that are programs.
     #[error(
@@ -90,7 +93,7 @@ impl Error {
             | Self::Attach(_, _, error)
             | Self::Counters(error) => error.kind() == std::io::ErrorKind::PermissionDenied,
             Self::Devices(error) => matches!(error, tabane_io::netlink::NetlinkError::NoPermission { .. }),
-            Self::NotBuilt | Self::NoQdiscs | Self::Socket(_) | Self::Number { .. } => false,
+            Self::NotBuilt | Self::NoPlaces | Self::NoQdiscs | Self::Socket(_) | Self::Number { .. } => false,
         }
     }
 }

@@ -37,8 +37,12 @@ impl Loaded {
     /// Loads the send program and the receive program for so many processors. `beside` has maps that they share.
     ///
     /// # Errors
-    /// The kernel's refusal.
+    /// [`Error::NoPlaces`], or the kernel's refusal.
     pub(crate) fn carriers(config: &Config, processors: usize, beside: Option<&Self>) -> Result<Self, Error> {
+        if types().is_some_and(|types| types.type_by_name::<Struct<'_>>("tcx_entry").is_none()) {
+            // Before it would refuse the programs for what an older kernel's verifier does not see.
+            return Err(Error::NoPlaces);
+        }
         // What libbpf prints says what the errors say.
         libbpf_rs::set_print(None);
         let shared = beside.map(|loaded| MapHandle::try_from(loaded.handle("turns"))).transpose();
@@ -138,8 +142,12 @@ pub(crate) fn processors() -> Result<usize, Error> {
 
 /// Whether the kernel lists qdiscs among what programs can be.
 pub(crate) fn kernel_has_qdiscs() -> bool {
-    Btf::from_vmlinux()
-        .is_ok_and(|types| types.type_by_name::<Struct<'_>>("bpf_struct_ops_Qdisc_ops").is_some())
+    types().is_some_and(|types| types.type_by_name::<Struct<'_>>("bpf_struct_ops_Qdisc_ops").is_some())
+}
+
+/// The kernel's own types, if it tells of them.
+fn types() -> Option<Btf<'static>> {
+    Btf::from_vmlinux().ok()
 }
 
 /// How many programs are at TCX places of this machine, whosever they are. Takes CAP_SYS_ADMIN; without, there are none.
