@@ -338,7 +338,7 @@ miri: rust
 SHARD ?= 0/400
 mutants: $(TOOLS)/cargo-mutants-27.1.0
 	rm -rf target/mutants/$(subst /,-of-,$(SHARD))
-	-$(TOOLS)/cargo-mutants mutants --no-shuffle --sharding round-robin --shard $(SHARD) --output target/mutants/$(subst /,-of-,$(SHARD))
+	-TABANE_SIM_SEEDS=100 $(TOOLS)/cargo-mutants mutants --no-shuffle --sharding round-robin --shard $(SHARD) --output target/mutants/$(subst /,-of-,$(SHARD))
 	lab/mutants.py target/mutants/$(subst /,-of-,$(SHARD))/mutants.out/outcomes.json
 
 style: rust

@@ -152,7 +152,7 @@ impl KernelPath {
     /// order of frames that have one; without it they go to the device as they come.
     ///
     /// # Errors
-    /// [`Error::NotBuilt`], [`Error::Load`] (the kernel is too old, or CAP_BPF or CAP_NET_ADMIN is missing), [`Error::Attach`].
+    /// [`Error::NotBuilt`], [`Error::NoPlaces`], [`Error::Load`] (CAP_BPF or CAP_NET_ADMIN is missing), [`Error::Attach`].
     pub fn attach(plan: &Plan, reorder: Option<&Reorder>) -> Result<Self, Error> {
         let paths = plan.peers * LINKS;
         let config = Config {
