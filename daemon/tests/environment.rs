@@ -212,7 +212,7 @@ fn events_followed() -> Result<(), Failed> {
         "$TABANE" events --follow >/dev/null & interrupted=$!
         for _ in $(seq 500); do grep -q '"what":"link-up"' lines && break; sleep 0.02; done
         "$TABANE" events | grep -c ' peer-joined ' || exit 3
-        "$TABANE" events --follow | head -1 | grep -c peer-joined || exit 4
+        "$TABANE" events --follow | grep -m 1 -c peer-joined || exit 4
         kill -INT $interrupted; wait $interrupted || exit 5
         kill $one; wait $one; wait $follower || exit 6
         kill $far; wait $far; ip netns del far; head -1 lines"#
