@@ -40,7 +40,7 @@ impl Loaded {
     /// [`Error::NoPlaces`], or the kernel's refusal.
     pub(crate) fn carriers(config: &Config, processors: usize, beside: Option<&Self>) -> Result<Self, Error> {
         if types().is_some_and(|types| types.type_by_name::<Struct<'_>>("tcx_entry").is_none()) {
-            // Before it would refuse the programs for what an older kernel's verifier does not see.
+            // The verifier of such a kernel refuses the programs in words that say nothing of places.
             return Err(Error::NoPlaces);
         }
         // What libbpf prints says what the errors say.
