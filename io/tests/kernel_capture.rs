@@ -37,8 +37,9 @@ struct Kept {
     at: Duration,
 }
 
+/// With room for a block each time that the delay is over between two packets.
 fn spec(wanted: Wanted) -> CaptureSpec {
-    CaptureSpec { snap: 65_600, blocks: 4, block_bytes: 1 << 20, delay: Duration::from_millis(5), wanted }
+    CaptureSpec { snap: 65_600, blocks: 64, block_bytes: 1 << 17, delay: Duration::from_millis(5), wanted }
 }
 
 fn open(cable: &Cable, spec: CaptureSpec) -> Capture {

@@ -103,11 +103,11 @@ impl Meter {
         }
     }
 
-    /// Whether the device that it watched has gone.
+    /// Whether it sees nothing: the device that it watched has gone, or was not there yet.
     pub(super) fn is_blind(&mut self) -> bool {
         match &self.capture {
             Ok(capture) => capture.take_error().is_ok_and(|error| error.is_some()),
-            Err(_) => false,
+            Err(_) => true,
         }
     }
 
