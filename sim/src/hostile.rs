@@ -14,6 +14,7 @@
 //!
 //! The fuzz target `bundle` uses the same member, and sends over its ways what the fuzzer wants.
 
+mod claims;
 mod deeds;
 pub mod tap;
 pub mod way;
@@ -21,6 +22,7 @@ pub mod way;
 use crate::cable::Place;
 use crate::random::Random;
 use crate::topology::NodeNumber;
+use claims::InTheClear;
 use core::net::SocketAddr;
 use core::time::Duration;
 pub use deeds::cells;
@@ -59,11 +61,13 @@ pub enum Deed {
     Sessions,
     /// True headers before random bytes.
     Noise,
+    /// Handshakes in the name of others, whose keys it claims; where cells are sealed.
+    Claims,
 }
 
 impl Deed {
     /// All of them.
-    pub const ALL: [Self; 12] = [
+    pub const ALL: [Self; 13] = [
         Self::Crumbs,
         Self::Records,
         Self::Lanes,
@@ -76,6 +80,7 @@ impl Deed {
         Self::Pauses,
         Self::Sessions,
         Self::Noise,
+        Self::Claims,
     ];
 }
 
@@ -111,6 +116,8 @@ pub struct Member {
     ways: Vec<Way>,
     /// Its lanes to each node.
     lanes: Vec<Lanes>,
+    /// What it has read of all nodes' cells.
+    clear: InTheClear,
     /// Cells that it has said beside its bundle.
     said: u64,
 }
@@ -120,7 +127,8 @@ impl Member {
     #[must_use]
     pub fn new(nodes: usize, random: Random) -> Self {
         let lanes = vec![Lanes::default(); nodes];
-        Self { random, tap: Tap::default(), hostility: None, ways: Vec::new(), lanes, said: 0 }
+        let (tap, clear) = (Tap::default(), InTheClear::default());
+        Self { random, tap, hostility: None, ways: Vec::new(), lanes, clear, said: 0 }
     }
 
     /// Begins, goes on in another way, or ends.
@@ -151,7 +159,11 @@ impl Member {
 
     /// A node's bundle sends cells of `segment` bytes each; the last may be shorter.
     pub fn watch_sent(&mut self, from: Place, to: Option<SocketAddr>, bytes: &[u8], segment: usize) {
-        let Some(to) = to.and_then(Place::of).filter(|_| self.is(from.node)) else { return };
+        let to = to.and_then(Place::of);
+        if let (Some(_), Ok(header)) = (&self.hostility, Header::parse(bytes)) {
+            self.clear.watch(from, to, &header, bytes);
+        }
+        let Some(to) = to.filter(|_| self.is(from.node)) else { return };
         for cell in bytes.chunks(segment.max(1)) {
             let Ok(header) = Header::parse(cell) else { continue };
             if header.session == 0 {
@@ -191,7 +203,10 @@ impl Member {
         let count = usable.len();
         let Some(way) = usable.into_iter().nth(self.random.index(count)) else { return Vec::new() };
         let lanes = &mut self.lanes[usize::from(way.to.node)];
-        let cells = deeds::cells(deed, way, lanes, &mut self.random);
+        let cells = match deed {
+            Deed::Claims => self.clear.initiation(way.to.node, &mut self.random).into_iter().collect(),
+            deed => deeds::cells(deed, way, lanes, &mut self.random),
+        };
         self.said += cells.len() as u64;
         let (from, to) = (way.from, way.to);
         cells.into_iter().map(|bytes| Said { from, to, bytes }).collect()

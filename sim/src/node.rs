@@ -206,12 +206,7 @@ impl Node {
 fn bundle(now: Instant, node: &NodeSettings, settings: &Settings, tap: &Tap) -> Bundle {
     let mut bundle = Bundle::new(now, settings.clone());
     if let Some(rekey) = node.sealed {
-        let number = settings.node.0.to_be_bytes()[5];
-        let cipher = Cipher::ALL[usize::from(number) % Cipher::ALL.len()];
-        let group = Group::new(&[GROUP_KEY], cipher, Random::seeded(settings.incarnation));
-        // Every second node has a key of its own.
-        let group =
-            if number.is_multiple_of(2) { group.with_node_key(&[number.wrapping_add(1); 32]) } else { group };
+        let group = group(settings.node, settings.incarnation);
         if node.may_be_hostile {
             bundle.set_security(Box::new(TappedGroup { group, tap: tap.clone() }), rekey);
         } else {
@@ -219,6 +214,14 @@ fn bundle(now: Instant, node: &NodeSettings, settings: &Settings, tap: &Tap) -> 
         }
     }
     bundle
+}
+
+/// What a node knows of its group, and its own key: every second one has one.
+pub(crate) fn group(node: NodeId, seed: u64) -> Group {
+    let number = node.0.to_be_bytes()[5];
+    let cipher = Cipher::ALL[usize::from(number) % Cipher::ALL.len()];
+    let group = Group::new(&[GROUP_KEY], cipher, Random::seeded(seed));
+    if number.is_multiple_of(2) { group.with_node_key(&[number.wrapping_add(1); 32]) } else { group }
 }
 
 /// The settings of a node's bundle.

@@ -27,6 +27,8 @@ use core::time::Duration;
 const ASK_EVERY: Duration = Duration::from_millis(20);
 /// The same on a link that is up.
 const ASK_RARELY: Duration = Duration::from_secs(1);
+/// No greeting and no handshake is longer. Strangers send longer cells as well, and a hash of each for each accepted key is dear.
+const UNSEALED_MAX: usize = 512;
 
 impl Group {
     /// An unsealed cell arrived where cells are sealed: a stranger may greet and take part in handshakes.
@@ -38,7 +40,7 @@ impl Group {
         cell: Piece,
         parts: &mut Parts<'_>,
     ) -> Result<(), Malformed> {
-        let cell = parts.receiver.pool().bytes(cell);
+        let cell = unsealed(parts.receiver.pool().bytes(cell))?;
         match kind {
             Kind::Hello => {
                 let (greeting, tag) = cell.split_last_chunk().ok_or(Malformed::Truncated)?;
@@ -69,7 +71,7 @@ impl Group {
 
     /// A cell of another version arrived. Only a greeting with the group's tag is reported, for anyone can send other bytes.
     pub(crate) fn handle_other_version(now: Instant, cell: Piece, parts: &mut Parts<'_>) -> Malformed {
-        let greeting = parts.receiver.pool().bytes(cell).split_last_chunk();
+        let greeting = unsealed(parts.receiver.pool().bytes(cell)).ok().and_then(<[u8]>::split_last_chunk);
         let greeter = greeting.and_then(|(greeting, tag)| {
             let (theirs, node) = greeter(greeting)?;
             parts.sessions.tagged_by(greeting, tag).map(|_| (theirs, node))
@@ -222,6 +224,11 @@ impl Group {
         greet_soon(now, parts.links);
         Some(index)
     }
+}
+
+/// A cell that is not sealed, if it may be a greeting or a handshake.
+const fn unsealed(cell: &[u8]) -> Result<&[u8], Malformed> {
+    if cell.len() <= UNSEALED_MAX { Ok(cell) } else { Err(Malformed::Field) }
 }
 
 /// Where to send a peer a sealed hello, if its greeting shows that one side may not know where the other listens.

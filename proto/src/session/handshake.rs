@@ -10,9 +10,12 @@
 //!      | first sealed cell -----------------------> |     confirmed: joined
 //! ```
 //!
-//! Invariants: the state is bounded; nothing that somebody without the group key can repeat ends or changes a session, for
-//! only the two sides of the handshake can seal a cell; the same response answers the same initiation, so losses cost no
-//! computation.
+//! The key that an initiation claims is proven only when a cell opens under the keys that come of it. So who has the group key
+//! alone can send initiations in any node's name. They make tentative sessions, several of each node side by side, and change
+//! nothing else. An initiation that renews the keys of a session is vouched for with these keys, in place of a stamp.
+//!
+//! Invariants: the state is bounded; nothing but the two sides of a session, with their own keys, ends or changes it or a
+//! handshake of theirs; the same response answers the same initiation, so losses cost no computation.
 //! Source: `WireGuard`, Donenfeld, NDSS 2017, section 5.4; the cryptography is behind [`crate::security`].
 
 mod initiator;
@@ -36,6 +39,8 @@ use core::time::Duration;
 
 /// Handshakes under way that this node began, and as many that others did.
 const UNDER_WAY: usize = 64;
+/// Of these, those that came in the name of one node.
+const OF_ONE_NODE: usize = 32;
 /// Addresses to which one initiation is sent: each link of a peer, and some that are wrong.
 const ROUTES: usize = 32;
 /// Cells that wait to be sent.
@@ -50,6 +55,8 @@ const RESEND_AFTER: Duration = Duration::from_millis(25);
 const RESEND_AFTER_MAX: Duration = Duration::from_millis(100);
 /// A session that nobody confirms is dropped after this time.
 const TENTATIVE_FOR: Duration = Duration::from_secs(2);
+/// Both have begun: the larger node takes no response before the smaller one had this time to confirm its own session.
+const YIELDS_FOR: Duration = Duration::from_millis(100);
 /// A repeated initiation is answered once per link in this time.
 const SAY_AGAIN_AFTER: Duration = Duration::from_millis(20);
 
@@ -67,9 +74,11 @@ pub(crate) struct Pending {
     group_key: [u8; TAG],
     /// It gives a live session new keys.
     rekeys: bool,
+    /// The peer, the smaller node, has begun as well, and its handshake counts until then.
+    yields_until: Option<Instant>,
     /// `None`: it has ended, and only delays the next one with this node.
     state: Option<Box<dyn security::Handshake>>,
-    /// The initiation without its stamp.
+    /// The initiation, vouched for or without its stamp.
     cell: Vec<u8>,
     /// Where it is sent, each with the cookie that was given there.
     routes: Vec<(Route, Option<Cookie>)>,
@@ -95,6 +104,8 @@ impl Pending {
 pub(crate) struct Tentative {
     /// The initiator's hello.
     hello: Hello,
+    /// The tag of the initiation.
+    initiation: [u8; TAG],
     serial: u32,
     epoch: u8,
     /// The group key under which it was begun, as in [`Agreed`].
@@ -181,10 +192,26 @@ impl Handshakes {
         }
     }
 
-    /// The session that a node has not confirmed.
-    fn tentative_with(&mut self, node: NodeId, incarnation: u64) -> Option<&mut Tentative> {
-        let is_its = |hello: &Hello| hello.node == node && hello.incarnation == incarnation;
-        self.tentative.iter_mut().find(|tentative| is_its(&tentative.hello))
+    /// The other side has begun as well, and claims to be the one that counts: it gets time to prove it, once.
+    fn give_way(&mut self, now: Instant, node: NodeId) {
+        if let Some(pending) = self.pending_with(node) {
+            pending.yields_until.get_or_insert(now + YIELDS_FOR);
+        }
+    }
+
+    /// Makes room for another tentative session with a node: the oldest gives way, of this node or of the one that has most.
+    fn make_room(&mut self, node: NodeId) {
+        let tentative = &mut self.tentative;
+        let count = |node| tentative.iter().filter(|tentative| tentative.hello.node == node).count();
+        let whose = if count(node) >= OF_ONE_NODE {
+            Some(node)
+        } else if tentative.len() >= UNDER_WAY {
+            tentative.iter().rev().map(|tentative| tentative.hello.node).max_by_key(|node| count(*node))
+        } else {
+            None
+        };
+        let oldest = tentative.iter().position(|tentative| Some(tentative.hello.node) == whose);
+        oldest.map(|place| tentative.remove(place));
     }
 }
 

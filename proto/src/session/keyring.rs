@@ -16,6 +16,8 @@ use alloc::boxed::Box;
 use core::fmt;
 use core::time::Duration;
 
+/// Number of no link: keys vouch for initiations under it, each with the initiation's serial.
+const VOUCHING: u8 = 0xff;
 /// A replaced key opens cells for this time: cells that wait in queues are younger.
 const OPENED_FOR: Duration = Duration::from_secs(10);
 
@@ -148,6 +150,18 @@ impl Keyring {
         self.current.keys.sealing.seal(number, header, payload, sealed);
     }
 
+    /// A tag over an initiation that is to renew these keys. Nobody but the two sides of the session can make it.
+    pub(crate) fn vouch(&self, serial: u32, initiation: &[u8]) -> [u8; TAG] {
+        let mut tag = [0; TAG];
+        self.current.keys.sealing.seal(vouching(serial), initiation, &[], &mut tag);
+        tag
+    }
+
+    /// Whether the peer has made the tag, with the same keys.
+    pub(crate) fn is_vouched(&self, serial: u32, initiation: &[u8], tag: &[u8; TAG]) -> bool {
+        self.current.keys.opening.open(vouching(serial), initiation, &mut tag.clone())
+    }
+
     /// Opens in place what was sealed under an epoch, once.
     ///
     /// # Errors
@@ -199,6 +213,11 @@ impl Keyring {
         let replaced = core::mem::replace(&mut self.current, next);
         self.previous = Some(Epoch { since: now, ..replaced });
     }
+}
+
+/// The number of an initiation: no cell has it, and no other initiation of this node.
+fn vouching(serial: u32) -> Number {
+    Number { link: VOUCHING, seq: serial.into() }
 }
 
 impl fmt::Debug for Keyring {

@@ -394,3 +394,18 @@ fn an_old_epoch_dies() {
     net.pass(&late[1]);
     assert_eq!(net.counters(1).drop_forged, before.drop_forged + 1);
 }
+
+/// A stranger chooses how long its cells are, and not how much is hashed for them.
+#[test]
+fn a_long_cell_is_dropped_before_its_tag_is_computed() {
+    let mut net = Net::new(1);
+    net.run(20);
+    let greeting = net.said.iter().find(|cell| cell.is(Kind::Hello)).expect("nodes greet").bytes.clone();
+    for (length, dropped) in [(512, (1, 0)), (513, (1, 1)), (9_000, (1, 2))] {
+        let mut cell = greeting.clone();
+        cell.resize(length, 0);
+        net.receive(0, 0, endpoint(1, 0), &cell);
+        let counters = net.counters(0);
+        assert_eq!((counters.drop_tag, counters.drop_malformed), dropped, "{length} bytes");
+    }
+}

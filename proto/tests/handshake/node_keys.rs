@@ -109,41 +109,83 @@ fn a_handshake_under_way_goes_by_the_new_list() {
     }
 }
 
-/// Numbers of sessions stand in the clear: a member with the group key could begin a handshake for new keys in another's
-/// name, and the others would take its keys for theirs.
+/// The number that a node puts into its sealed cells to the only other one.
+fn session(net: &Net, from: usize) -> u16 {
+    let cell = net.said.iter().rfind(|cell| cell.from == from && cell.header().epoch != 0);
+    cell.expect("heartbeats are sealed").header().session
+}
+
+/// An initiation to a node in the name of the only other one, by somebody who knows the group key, claims this key, and has read
+/// what stands in the clear. `renews`: of the session that the two have; else of a new one.
+fn initiation(net: &Net, to: usize, (own, serial, renews): (usize, u32, bool)) -> Vec<u8> {
+    let from = 1 - to;
+    let greeting = net.said.iter().find(|cell| cell.from == from && cell.to.is_none()).expect("nodes greet");
+    let hello = Hello::parse(&greeting.bytes[HEADER..]).expect("a hello");
+    let (session, your_session) = if renews { (session(net, to), session(net, from)) } else { (4_444, 0) };
+    let hello = Hello { session, your_session, ..hello };
+    let group = Group::new(&[KEY], Cipher::fastest(), Random::seeded(net.now.as_nanos() ^ u64::from(serial)));
+    let mut group = group.with_node_key(&node_secret(own));
+    let (mut payload, mut body) = ([0; 100], Vec::new());
+    let length = hello.emit(&mut payload);
+    group.initiate().write(&payload[..length], &mut body).expect("it begins");
+    let message = Message {
+        step: Step::Initiation,
+        epoch: net.epoch(to) % u8::MAX + 1,
+        serial,
+        node: identity(from),
+        incarnation: hello.incarnation,
+        addressee: identity(to),
+        body: &body,
+    };
+    let covered = message.emit();
+    [&covered[..], &group.tag(0, &covered), &[0; TAG]].concat()
+}
+
+/// Numbers of sessions stand in the clear: a member with the group key could begin a handshake for new keys in another's name,
+/// and the others would take its keys for theirs.
 #[test]
-fn a_member_with_another_key_does_not_renew_the_keys_of_a_session() {
+fn who_lacks_the_keys_of_a_session_does_not_renew_them() {
     let mut net = nodes(2, &[0, 1], Rekey::default());
     net.run(SETTLED);
-    let session = |from| {
-        let cell = net.said.iter().rfind(|cell| cell.from == from && cell.header().epoch == 1);
-        cell.expect("heartbeats are sealed").header().session
-    };
-    let (given_by_1, given_by_0) = (session(0), session(1));
-    let greeting = net.said.iter().find(|cell| cell.from == 1 && cell.to.is_none()).expect("nodes greet");
-    let hello = Hello::parse(&greeting.bytes[HEADER..]).expect("a hello");
-    let hello = Hello { session: given_by_1, your_session: given_by_0, ..hello };
-    for (own, answers) in [(2, 0), (1, 1)] {
-        let group = Group::new(&[KEY], Cipher::fastest(), Random::seeded(99));
-        let mut group = group.with_node_key(&node_secret(own));
-        let (mut payload, mut body) = ([0; 100], Vec::new());
-        let length = hello.emit(&mut payload);
-        group.initiate().write(&payload[..length], &mut body).expect("it begins");
-        let message = Message {
-            step: Step::Initiation,
-            epoch: 2,
-            serial: 1_000,
-            node: identity(1),
-            incarnation: hello.incarnation,
-            addressee: identity(0),
-            body: &body,
-        };
-        let covered = message.emit();
-        let cell = [&covered[..], &group.tag(0, &covered), &[0; TAG]].concat();
+    for own in [2, 1] {
+        let cell = initiation(&net, 0, (own, 1_000, true));
         net.receive(0, 0, endpoint(1, 0), &cell);
-        let answered = net.speak(0).iter().filter(|cell| cell.is(Kind::Handshake)).count();
-        assert_eq!(answered, answers, "with the key of node {own}");
+        assert!(!net.speak(0).iter().any(|cell| cell.is(Kind::Handshake)), "with the key of node {own}");
     }
+    assert_eq!(net.counters(0).drop_forged, 2);
     assert_eq!(net.comings(0)[1..].len(), 1);
     assert!(net.comings(0)[1].starts_with("1 refused: OtherKey"), "{:?}", net.comings(0));
+}
+
+/// A thief of the group key claims the keys of both nodes, with the last serial and with others, for the session that they have and
+/// for new ones, each 5 ms at both ends, also while they join, renew keys, and one of them starts anew.
+#[test]
+fn who_claims_the_keys_of_others_parts_and_stops_nobody() {
+    let rekey = Rekey { after: Duration::from_millis(400), cells: u64::MAX };
+    let mut net = nodes(2, &[0, 1], rekey);
+    net.run(5);
+    let mut greeted = 0;
+    for milli in 0..6_000_u32 {
+        if milli == 3_000 {
+            net.restart(1);
+            net.trust(1, true, None);
+        }
+        if milli % 5 == 0 && net.said.iter().any(|cell| cell.from == 1 && cell.to.is_none()) {
+            for to in 0..2 {
+                let renews = milli % 2 == 0 && net.links_up(to) > 0;
+                let cell = initiation(&net, to, (1 - to, u32::MAX - milli % 3, renews));
+                net.receive(to, (milli % 2) as u8, endpoint(1 - to, 0), &cell);
+                greeted += 1;
+            }
+        }
+        net.send_frame(0);
+        net.run(1);
+    }
+    assert!(greeted > 1_000);
+    let (rekeys, received) = (net.counters(0).rekeys + net.counters(1).rekeys, net.frames(1).1.len());
+    assert!(rekeys >= 6, "{rekeys} in 2.9 s of the second session alone");
+    assert!(received > 5_900, "{received} of 6,000 frames, some sent before they had joined");
+    let comings = net.comings(0);
+    assert_eq!(comings, ["1 joined, sealed", "1 left", "1 joined, sealed"]);
+    assert_eq!(net.comings(1), ["0 joined, sealed"], "since it started anew");
 }

@@ -87,7 +87,11 @@ impl Sessions {
         let (ours, incarnation) = (self.node, self.incarnation);
         let step = Step::Initiation;
         let message = Message { step, epoch, serial, node: ours, incarnation, addressee: node, body: &body };
-        let cell = self.tag_message(0, &message);
+        let mut cell = self.tag_message(0, &message);
+        let renews = known.filter(|_| rekeys).and_then(|index| self.table.get(index)?.keys.as_ref());
+        if let (Some(keys), Some((initiation, stamp))) = (renews, cell.split_last_chunk_mut()) {
+            *stamp = keys.vouch(serial, initiation);
+        }
         self.handshakes.pending.push(Pending {
             node,
             session,
@@ -95,6 +99,7 @@ impl Sessions {
             serial,
             group_key,
             rekeys,
+            yields_until: None,
             state: Some(state),
             routes: routes.iter().map(|route| (*route, None)).collect(),
             began: now,
@@ -152,7 +157,8 @@ impl Sessions {
         out: &mut Outputs,
     ) -> Option<Progress> {
         let pending = self.handshakes.pending_with(message.node)?;
-        if pending.serial != message.serial || pending.epoch != message.epoch {
+        let yields = pending.yields_until.is_some_and(|until| now < until);
+        if yields || pending.serial != message.serial || pending.epoch != message.epoch {
             return None;
         }
         let mut payload = Vec::new();

@@ -3,10 +3,10 @@
 //!
 //! Part of [`super`], which has the picture and the invariants.
 
-use super::{Agreement, Progress, SAY_AGAIN_AFTER, Tentative, UNDER_WAY, introduction, reject};
+use super::{Agreement, Progress, SAY_AGAIN_AFTER, Tentative, introduction, reject};
 use crate::counters::Counters;
 use crate::outbox::Outputs;
-use crate::security::Number;
+use crate::security::{Number, TAG};
 use crate::session::cookie::Admission;
 use crate::session::keyring::Agreed;
 use crate::session::{Origin, Sessions};
@@ -38,14 +38,21 @@ impl Sessions {
             self.begin_handshake(now, message.node, (origin.link, origin.from), ours, out);
             return None;
         }
-        if self.is_repeated(now, origin, message, &mut out.counters) {
+        if self.say_again(now, origin, tagged) || self.is_late(message, &mut out.counters) {
             return None;
         }
+        let initiation = [tagged.covered, tagged.tag].concat();
+        let vouched = self.vouched(message, &initiation, tagged.stamp);
         let security = self.security.as_mut()?;
-        let stamp_covers = [tagged.covered, tagged.tag].concat();
         let cookies = &mut self.handshakes.cookies;
-        match cookies.admit(now, &mut **security, origin.from, &stamp_covers, tagged.stamp) {
-            Admission::Answer => return self.answer(now, origin, message, (key, ours), out),
+        let admission = match vouched {
+            Some(_) => Admission::Answer,
+            None => cookies.admit(now, &mut **security, origin.from, &initiation, tagged.stamp),
+        };
+        match admission {
+            Admission::Answer => {
+                return self.answer(now, origin, (message, tagged), (key, ours, vouched), out);
+            }
             Admission::Again(cookie) => {
                 let cell = self.tag_message(key, &self.reply(message, Step::Cookie, &cookie));
                 self.handshakes.send((origin.link, origin.from), cell);
@@ -55,39 +62,32 @@ impl Sessions {
         None
     }
 
-    /// Whether an initiation arrived before, or is of a former incarnation. One that was answered is answered again.
-    fn is_repeated(
-        &mut self,
-        now: Instant,
-        origin: Origin,
-        message: &Message<'_>,
-        counters: &mut Counters,
-    ) -> bool {
-        let tentative = self.handshakes.tentative_with(message.node, message.incarnation);
-        if let Some(tentative) = tentative.filter(|tentative| tentative.serial >= message.serial) {
-            if tentative.serial == message.serial {
-                self.say_again(now, origin, message);
+    /// The peer that has made this initiation, if the keys of its session vouch for it.
+    fn vouched(&self, message: &Message<'_>, initiation: &[u8], stamp: &[u8; TAG]) -> Option<u16> {
+        let index = self.table.find(message.node)?;
+        let peer = self.table.get(index).filter(|peer| peer.incarnation == message.incarnation)?;
+        peer.keys.as_ref()?.is_vouched(message.serial, initiation, stamp).then_some(index)
+    }
+
+    /// Whether an initiation is of a former incarnation, or older than one of the same session.
+    fn is_late(&self, message: &Message<'_>, counters: &mut Counters) -> bool {
+        let peer = self.table.find(message.node).and_then(|index| self.table.get(index));
+        let is_late = peer.is_some_and(|peer| {
+            if peer.incarnation == message.incarnation {
+                message.serial <= peer.serial_received
             } else {
-                counters.drop_replayed += 1;
+                peer.former == Some(message.incarnation)
             }
-            return true;
-        }
-        let Some(peer) = self.table.find(message.node).and_then(|index| self.table.get(index)) else {
-            return false;
-        };
-        let is_late = if peer.incarnation == message.incarnation {
-            message.serial <= peer.serial_received
-        } else {
-            peer.former == Some(message.incarnation)
-        };
+        });
         counters.drop_replayed += u64::from(is_late);
         is_late
     }
 
-    fn say_again(&mut self, now: Instant, origin: Origin, message: &Message<'_>) {
-        let Some(tentative) = self.handshakes.tentative_with(message.node, message.incarnation) else {
-            return;
-        };
+    /// Answers an initiation again that was answered, and tells whether it was.
+    fn say_again(&mut self, now: Instant, origin: Origin, tagged: &Tagged<'_>) -> bool {
+        let tentative = &mut self.handshakes.tentative;
+        let answered = tentative.iter_mut().find(|tentative| tentative.initiation == *tagged.tag);
+        let Some(tentative) = answered else { return false };
         let (mut links, since) = tentative.said;
         if now.since(since) >= SAY_AGAIN_AFTER {
             (links, tentative.said.1) = (0, now);
@@ -98,14 +98,15 @@ impl Sessions {
             let cell = tentative.cell.clone();
             self.handshakes.send((origin.link, origin.from), cell);
         }
+        true
     }
 
     fn answer(
         &mut self,
         now: Instant,
         origin: Origin,
-        message: &Message<'_>,
-        (key, ours): (usize, &Hello),
+        (message, tagged): (&Message<'_>, &Tagged<'_>),
+        (key, ours, vouched): (usize, &Hello, Option<u16>),
         out: &mut Outputs,
     ) -> Option<Progress> {
         let security = self.security.as_mut()?;
@@ -131,6 +132,12 @@ impl Sessions {
             out.counters.drop_replayed += 1;
             return None;
         }
+        if live != vouched {
+            // Who has the keys of the session would have vouched.
+            out.counters.drop_forged += 1;
+            return None;
+        }
+        self.handshakes.make_room(hello.node);
         let session = match live.and_then(|index| self.table.get(index)) {
             Some(peer) => Some(peer.session_in),
             None => self.table.draw_session(known, &self.handshakes.promised()),
@@ -151,14 +158,30 @@ impl Sessions {
             }
         }
         if self.node < message.node || key == 0 {
-            // The handshake that this node has begun is over, or the two sides would be in two sessions by turns.
-            self.handshakes.finish(message.node);
+            // If the two sides took each the other's session, they would be in two by turns.
+            match live {
+                Some(_) => self.handshakes.finish(message.node),
+                None => self.handshakes.give_way(now, message.node),
+            }
         }
         self.handshakes.send((origin.link, origin.from), cell.clone());
         let said = (1 << origin.link, now);
         let Message { serial, epoch, .. } = *message;
-        let peer = peer_key;
-        self.keep(Tentative { hello, serial, epoch, group_key, peer, session, keys, cell, began: now, said });
+        let (peer, initiation) = (peer_key, *tagged.tag);
+        let tentative = Tentative {
+            hello,
+            initiation,
+            serial,
+            epoch,
+            group_key,
+            peer,
+            session,
+            keys,
+            cell,
+            began: now,
+            said,
+        };
+        self.handshakes.tentative.push(tentative);
         None
     }
 
@@ -166,18 +189,6 @@ impl Sessions {
         let Message { epoch, serial, node: addressee, .. } = *message;
         let (node, incarnation) = (self.node, self.incarnation);
         Message { step, epoch, serial, node, incarnation, addressee, body }
-    }
-
-    /// Keeps a tentative session: the latest one per incarnation of a node. A restarted node must not lose its session to a
-    /// message of its former incarnation that arrives late.
-    fn keep(&mut self, session: Tentative) {
-        let tentative = &mut self.handshakes.tentative;
-        let whose = |session: &Tentative| (session.hello.node, session.hello.incarnation);
-        tentative.retain(|other| whose(other) != whose(&session));
-        if tentative.len() == UNDER_WAY {
-            tentative.remove(0);
-        }
-        tentative.push(session);
     }
 
     /// Whether the session that this node has begun lately with the same node takes precedence.

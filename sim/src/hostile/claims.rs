@@ -1,0 +1,75 @@
+//! Initiations in the name of other nodes: the member claims their keys, and goes by what stands in the clear.
+//!
+//! Beside [`super::way`]. Who holds a node's key and who only claims it write the same first message. So the member makes it with
+//! the node's key, and never answers with that.
+
+use crate::cable::Place;
+use crate::node::group;
+use crate::random::Random;
+use crate::topology::NodeNumber;
+use std::collections::BTreeMap;
+use tabane_proto::security::{Security, TAG};
+use tabane_proto::wire::cell::{HEADER, Header, Kind};
+use tabane_proto::wire::handshake::{Message, Step};
+use tabane_proto::wire::hello::{HELLO_MAX, Hello};
+
+/// What stands in the clear.
+#[derive(Debug, Default)]
+pub(super) struct InTheClear {
+    /// Each node's last greeting.
+    greetings: BTreeMap<NodeNumber, Hello>,
+    /// The session and the epoch of the last cell from a node to another.
+    sessions: BTreeMap<[NodeNumber; 2], (u16, u8)>,
+}
+
+impl InTheClear {
+    /// A node sends a cell, to everyone or to a node.
+    pub(super) fn watch(&mut self, from: Place, to: Option<Place>, header: &Header, cell: &[u8]) {
+        if let Some(to) = to {
+            if header.epoch != 0 {
+                self.sessions.insert([from.node, to.node], (header.session, header.epoch));
+            }
+        } else if header.kind == Kind::Hello
+            && let Some(Ok(hello)) = cell
+                .get(HEADER..)
+                .and_then(|hello| hello.split_last_chunk::<TAG>())
+                .map(|(hello, _)| Hello::parse(hello))
+        {
+            self.greetings.insert(from.node, hello);
+        }
+    }
+
+    /// An initiation to a node in the name of any other, of their session or of a new one.
+    pub(super) fn initiation(&self, to: NodeNumber, random: &mut Random) -> Option<Vec<u8>> {
+        let others: Vec<_> = self.greetings.keys().filter(|node| **node != to).collect();
+        let from = *others.get(random.index(others.len()))?;
+        let (given, epoch) = self.sessions.get(&[*from, to])?;
+        let (session, _) = self.sessions.get(&[to, *from])?;
+        let renews = random.chance(500_000);
+        let hello = self.greetings.get(from)?;
+        let hello = if renews {
+            Hello { session: *session, your_session: *given, ..*hello }
+        } else {
+            Hello { session: random.within(1..=0xffff) as u16, your_session: 0, ..*hello }
+        };
+        let mut group = group(hello.node, random.number());
+        let (mut payload, mut body) = ([0; HELLO_MAX], Vec::new());
+        let length = hello.emit(&mut payload);
+        group.initiate().write(&payload[..length], &mut body).ok()?;
+        let message = Message {
+            step: Step::Initiation,
+            epoch: if renews { *epoch % u8::MAX + 1 } else { 1 },
+            serial: random.pick(&[1, 2, u32::MAX - 1, u32::MAX]),
+            node: hello.node,
+            incarnation: hello.incarnation,
+            addressee: self.greetings.get(&to)?.node,
+            body: &body,
+        };
+        let covered = message.emit();
+        let mut stamp = [0; TAG];
+        if random.chance(200_000) {
+            random.fill(&mut stamp);
+        }
+        Some([&covered[..], &group.tag(0, &covered), &stamp].concat())
+    }
+}
