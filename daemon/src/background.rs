@@ -3,6 +3,7 @@
 //! On reload a service manager waits for the command to end, and follows the process that is left.
 
 use std::os::unix::process::CommandExt;
+use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -15,14 +16,15 @@ const WITHIN: Duration = Duration::from_secs(30);
 /// Pause between two requests for the pid that serves the bundle.
 const ASK_AGAIN_AFTER: Duration = Duration::from_millis(10);
 
-/// Starts another process of this program that takes the bundle `name` over.
+/// Starts another process of this program that takes the bundle `name` over; `file` as in [`crate::run::upgrade`].
 ///
 /// # Errors
 /// The process did not take the bundle over, and has said why.
-pub(crate) fn upgrade(name: &str) -> anyhow::Result<()> {
+pub(crate) fn upgrade(name: &str, file: Option<&Path>) -> anyhow::Result<()> {
     let program = std::env::current_exe().context("the path of this program")?;
     let mut command = Command::new(program);
-    command.args(["upgrade", name]).stdin(Stdio::null()).stdout(Stdio::null()).process_group(0);
+    command.args(["upgrade", name]).args(file.map(std::path::absolute).transpose()?);
+    command.stdin(Stdio::null()).stdout(Stdio::null()).process_group(0);
     let mut process = command.spawn().context("cannot start the process that takes over")?;
     let deadline = Instant::now() + WITHIN;
     while Instant::now() < deadline {

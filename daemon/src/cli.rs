@@ -27,6 +27,7 @@ use crate::init::{self, InitFlags, JoinFlags};
 use crate::key::{Key, KeyError, Owner, public};
 use crate::metrics::Format;
 use crate::origin::Origin;
+use crate::save::KeyFiles;
 use crate::stdout::print;
 use crate::{background, beside, log, names, reload, remote, run, save, stderr, top, trace, why};
 use again::BundleAndFile;
@@ -70,7 +71,7 @@ enum Command {
     /// Take a running bundle over with this program, in the foreground: the device and its connections live on
     Upgrade {
         #[command(flatten)]
-        bundle: Bundle,
+        which: BundleAndFile,
         /// Start the process that takes the bundle over in the background, for a service manager's reload
         #[arg(long)]
         background: bool,
@@ -209,6 +210,8 @@ enum Command {
     Save {
         #[command(flatten)]
         which: BundleAndFile,
+        #[command(flatten)]
+        key_files: KeyFiles,
     },
     /// Measure any network, with or without a bundle: starts the program tabane-probe, which lies beside this one
     #[command(disable_help_flag = true)]
@@ -304,8 +307,11 @@ impl Command {
                 run::up(&config, origin)
             }
             Command::Down { bundle } => Ok(control::stop(&bundle.meant()?, DOWN_WAIT)?),
-            Command::Upgrade { bundle, background: true } => background::upgrade(&bundle.meant()?),
-            Command::Upgrade { bundle, background: false } => run::upgrade(&bundle.meant()?),
+            Command::Upgrade { which, background } => {
+                let (name, file) = which.meant()?;
+                let upgrade = if background { background::upgrade } else { run::upgrade };
+                upgrade(&name, file.as_deref())
+            }
             Command::Status { bundle, json: true, .. } => remote::status_json(&bundle.meant()?),
             Command::Status { bundle, verbose, .. } => remote::status(bundle.name, verbose),
             Command::List { json } => remote::list(json),
@@ -342,9 +348,9 @@ impl Command {
                 let (name, file) = which.meant()?;
                 reload::reload(&name, file.as_deref())
             }
-            Command::Save { which } => {
+            Command::Save { which, key_files } => {
                 let (name, file) = which.meant()?;
-                save::save(&name, file.as_deref())
+                save::save(&name, file.as_deref(), &key_files)
             }
             Command::Probe { arguments } => beside::execute("probe", &arguments),
             Command::Web { arguments } => beside::execute("web", &arguments),

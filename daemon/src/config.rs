@@ -309,20 +309,12 @@ impl Config {
         Config { key, key_file: None, accept_keys, ..self }
     }
 
-    /// The file of each of [`Self::keys`]; an empty path where it is not known.
-    pub(crate) fn key_files(&self) -> Vec<PathBuf> {
-        let first = self.key.iter().map(|_| self.key_file.clone().unwrap_or_default());
-        first.chain(self.accept_keys.iter().map(|(file, _)| file.clone())).collect()
-    }
-
-    /// The same, when its keys came from these files, as far as they are known.
-    #[must_use]
-    pub(crate) fn with_key_files(mut self, files: &[PathBuf]) -> Config {
-        self.key_file = files.first().filter(|file| !file.as_os_str().is_empty()).cloned();
-        for ((file, _), known) in self.accept_keys.iter_mut().zip(files.iter().skip(1)) {
-            file.clone_from(known);
-        }
-        self
+    /// The same, as another process is told of it: without the files of its keys.
+    #[cfg(test)]
+    pub(crate) fn without_files(&self) -> Config {
+        let mut config = self.clone().with_keys(&self.keys());
+        config.nodes.key_file = None;
+        config
     }
 
     /// Whether any peer is named.

@@ -21,14 +21,15 @@ mod tests;
 pub(crate) mod trust;
 
 use std::io;
-use std::os::linux::net::SocketAddrExt;
-use std::os::unix::net::{SocketAddr, UnixStream};
+use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
+
+use rustix::net::{self, AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 
 use crate::in_force::Told;
 
 pub use client::{AskError, ask, follow, open_request, refusal, stop};
-pub use gate::Group;
+pub use gate::{Group, Right};
 use nix::sys::socket::{getsockopt, sockopt::PeerCredentials};
 pub use present::{Present, meant, present};
 pub use server::{BindError, Listener, Server};
@@ -59,9 +60,6 @@ pub enum Request {
     Keys {
         /// In hexadecimal digits: the one to send with, then those that are accepted, too.
         keys: Vec<String>,
-        /// The file of each, for `save`.
-        #[serde(default)]
-        files: Vec<PathBuf>,
     },
     /// Let in only nodes with these keys; answered by `{"allowed": …}`, how many. Without a list: all of the group.
     Allow {
@@ -145,14 +143,27 @@ pub enum Request {
 /// The requests that exist, for the answer to an unknown one.
 const REQUESTS: &str = r#"{"do":WHAT} with status, stop, events, follow, policy, receive, keys, allow, link-add, link-remove, link-drain, link-resume, link-set, peer-add, peer-remove, classes, class-add, class-remove, configuration, reload, filed or upgrade"#;
 
+/// The address of the bundle `name` in this network namespace.
+fn address(name: &str) -> io::Result<SocketAddrUnix> {
+    Ok(SocketAddrUnix::new_abstract_name(format!("tabane/{name}").as_bytes())?)
+}
+
+/// A connection to whoever serves the name. It waits for nobody: any user may take a name and accept no connection.
+///
+/// # Errors
+/// `WouldBlock`: as many connections wait to be accepted as may.
+fn connect_now(name: &str) -> io::Result<UnixStream> {
+    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+    let socket = net::socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
+    net::connect(&socket, &address(name)?)?;
+    let stream = UnixStream::from(socket);
+    stream.set_nonblocking(false)?;
+    Ok(stream)
+}
+
 /// The answer that says only that it is done: `{}`.
 pub fn done() -> serde_json::Value {
     serde_json::json!({})
-}
-
-/// The address of the bundle `name` in this network namespace.
-fn address(name: &str) -> io::Result<SocketAddr> {
-    SocketAddr::from_abstract_name(format!("tabane/{name}"))
 }
 
 /// The process at the other end, as it was when it connected or began to listen.

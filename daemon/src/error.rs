@@ -71,7 +71,8 @@ fn code_of(error: &anyhow::Error) -> u8 {
     if error.downcast_ref::<Found>().is_some() {
         return FOUND;
     }
-    let taken = matches!(error.downcast_ref(), Some(BindError::AlreadyRunning { .. }));
+    let taken =
+        matches!(error.downcast_ref(), Some(BindError::AlreadyRunning { .. } | BindError::Busy { .. }));
     let refused = matches!(
         error.downcast_ref(),
         Some(

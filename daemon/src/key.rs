@@ -81,6 +81,9 @@ pub enum KeyError {
     /// The content is not one line of 64 hexadecimal digits.
     #[error("{0} does not hold a key")]
     NotAKey(PathBuf),
+    /// Another process names the file.
+    #[error("{0} is not read because another process says so")]
+    Told(PathBuf),
     /// The file for a new key could not be written.
     #[error("cannot write the key to {path}: {error}")]
     Unwritable {

@@ -17,18 +17,14 @@ pub struct Origin {
     /// The arguments of `tabane up`, of which those that are flags lie over the file.
     #[serde(default)]
     pub arguments: Vec<String>,
-    /// The directory from which relative paths among them start.
-    #[serde(default)]
-    pub directory: PathBuf,
 }
 
 impl Origin {
     /// Of a bundle that is started now, in this process's directory.
     pub(crate) fn now(file: Option<&Path>, arguments: &[OsString]) -> Origin {
-        let directory = std::env::current_dir().unwrap_or_default();
-        let file = file.map(|file| directory.join(file));
+        let file = file.map(|file| std::env::current_dir().unwrap_or_default().join(file));
         let arguments = arguments.iter().map(|argument| argument.to_string_lossy().into_owned()).collect();
-        Origin { file, arguments, directory }
+        Origin { file, arguments }
     }
 
     /// Of a bundle that has taken to this file alone.
@@ -41,12 +37,16 @@ impl Origin {
     pub(crate) fn with_file(self, file: PathBuf) -> Origin {
         if self.file.as_ref() == Some(&file) { self } else { Origin::of_file(file) }
     }
+}
 
-    /// The file that is meant when the user names none: the one of the start, or the one of the service.
-    pub(crate) fn file_of(&self, name: &str) -> Option<PathBuf> {
-        let usual = || Path::new(DIRECTORY).join(format!("{name}.toml"));
-        self.file.clone().or_else(|| Some(usual()).filter(|file| file.exists()))
-    }
+/// The configuration file of the service that runs the bundle `name`.
+pub(crate) fn file_of_service(name: &str) -> PathBuf {
+    Path::new(DIRECTORY).join(format!("{name}.toml"))
+}
+
+/// The file of its group key.
+pub(crate) fn key_of_service(name: &str) -> PathBuf {
+    Path::new(DIRECTORY).join(format!("{name}.key"))
 }
 
 #[cfg(test)]
@@ -62,6 +62,5 @@ mod tests {
         assert_eq!(origin.clone().with_file(file), origin);
         let other = origin.with_file(PathBuf::from("/etc/other.toml"));
         assert_eq!(other, Origin::of_file(PathBuf::from("/etc/other.toml")));
-        assert_eq!(Origin::default().file_of("no-such-bundle"), None);
     }
 }

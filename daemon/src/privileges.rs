@@ -25,15 +25,18 @@ use anyhow::Context;
 use rustix::process::{DumpableBehavior, set_dumpable_behavior};
 
 use crate::config::Config;
-use crate::control::{self, Group, Listener};
+use crate::control::{self, Group, Listener, Right};
 use crate::error::BadInput;
 use crate::speeds::Speeds;
 use account::Account;
 pub(crate) use account::USUAL_USER;
 use calls::Program;
 
-/// Group whose members may look at a bundle when none is named.
+/// Groups whose members may change a bundle, or look at it, when none is named.
+const CONTROL_GROUP: &str = "tabane-control";
 const WATCH_GROUP: &str = "tabane-watch";
+/// Group of `tabane-follow`, which may change the keys as well.
+const KEEPER_GROUP: &str = "tabane-follow";
 
 /// What stages 3 to 6 do, decided while the names of users and groups can still be resolved.
 pub(crate) struct Privileges {
@@ -43,9 +46,8 @@ pub(crate) struct Privileges {
     port: u16,
     /// Whether links are opened later that need packet sockets.
     frames: bool,
-    /// The group whose members may use the control socket, and the one whose members may look.
-    control_group: Option<Group>,
-    watch_group: Option<Group>,
+    /// The groups whose members may use the control socket, and how.
+    groups: Vec<(Group, Right)>,
 }
 
 impl Privileges {
@@ -58,16 +60,19 @@ impl Privileges {
         let account = if access.sandbox { Some(Account::find(access.user.as_deref())?) } else { None };
         let named =
             |key, name: &Option<String>| name.as_deref().map(|name| account::group(key, name)).transpose();
-        let control_group = named("control_group", &access.control_group)?;
-        let watch_group = named("watch_group", &access.watch_group)?;
-        let watch_group = watch_group.or_else(|| account::group("watch_group", WATCH_GROUP).ok());
+        let usual = |name| account::group("", name).ok();
+        let keepers = usual(KEEPER_GROUP);
+        let operators = named("control_group", &access.control_group)?.or_else(|| usual(CONTROL_GROUP));
+        let watchers = named("watch_group", &access.watch_group)?.or_else(|| usual(WATCH_GROUP));
+        let rights = [(keepers, Right::Keeper), (operators, Right::Operator), (watchers, Right::Watcher)];
+        let groups = rights.into_iter().filter_map(|(group, right)| Some((group?, right))).collect();
         let (port, frames) = (config.lowest_port(), may_open_frames(config));
-        Ok(Self { account, port, frames, control_group, watch_group })
+        Ok(Self { account, port, frames, groups })
     }
 
     /// The control socket for those who may use it.
     pub(crate) fn open(&self, listener: Listener) -> Listener {
-        listener.open_to(self.control_group.clone()).shown_to(self.watch_group.clone())
+        listener.open_to(&self.groups)
     }
 
     /// Stages 3 to 6; returns the thread that may ask NICs. `maps`: whether the bundle writes maps of programs.
@@ -95,8 +100,9 @@ impl Privileges {
     }
 }
 
-/// Confines the process that resolves names, before it is asked anything: stages 3 to 5 with other contents. It becomes the
-/// daemon's user, keeps no capability, and reads only the files that resolvers read. It has the system calls that they need.
+/// Confines the process that resolves names, before it is asked anything: stages 3 to 6 with other contents. It becomes the
+/// daemon's user, keeps no capability, and reads only the files that resolvers read. It has no Unix sockets, for the daemon's user
+/// may ask bundles, and may serve their names.
 ///
 /// # Errors
 /// The kernel has a stage and refuses it.
@@ -105,11 +111,11 @@ pub(crate) fn confine_resolver(user: Option<&str>) -> anyhow::Result<()> {
     capabilities::drop_all().context("cannot give up capabilities")?;
     set_dumpable_behavior(DumpableBehavior::NotDumpable).context("cannot forbid core dumps")?;
     files::hide_but_for_names().context("cannot give up files")?;
-    Ok(())
+    calls::restrict_resolver().context("cannot restrict system calls")
 }
 
 /// Confines `tabane web` before it reads what a stranger sends: stages 3 to 6 with other contents. Where root started it, it
-/// becomes a user who may look at bundles, or, when it `acts`, the daemons' user. It keeps no capability, opens no file, and
+/// becomes a user who may look at bundles, or, when it `acts`, who may change them, and owns none. It keeps no capability, opens no file, and
 /// has no sockets but those it listens on and those to bundles.
 ///
 /// # Errors
@@ -117,7 +123,7 @@ pub(crate) fn confine_resolver(user: Option<&str>) -> anyhow::Result<()> {
 pub fn confine_web(acts: bool) -> anyhow::Result<()> {
     // Users cannot be looked up any more afterwards.
     control::trust::usual();
-    if acts { Account::find(None)?.take_on() } else { account::watch(WATCH_GROUP) }?;
+    account::join(if acts { CONTROL_GROUP } else { WATCH_GROUP })?;
     capabilities::drop_all().context("cannot give up capabilities")?;
     set_dumpable_behavior(DumpableBehavior::NotDumpable).context("cannot forbid core dumps")?;
     files::hide_but_for_bundles().context("cannot give up files")?;

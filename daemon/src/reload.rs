@@ -11,9 +11,9 @@ use serde::Deserialize;
 use crate::cli::read_again;
 use crate::config::{Config, read};
 use crate::control::{self, Request};
-use crate::error::BadInput;
+use crate::error::{BadInput, one_line};
 use crate::in_force::Told;
-use crate::origin::Origin;
+use crate::origin::{self, Origin};
 use crate::remote;
 
 /// What a running bundle says of its configuration.
@@ -28,32 +28,39 @@ pub(crate) struct Running {
 }
 
 impl Running {
-    /// Asks the bundle `name`. The files of keys are absolute paths.
+    /// Asks the bundle `name`.
     pub(crate) fn ask(name: &str) -> anyhow::Result<Running> {
         let answer = control::ask(name, &Request::Configuration)?;
-        let mut running: Running =
-            serde_json::from_value(answer).context("no configuration in the answer")?;
-        let Running { told, origin, .. } = &mut running;
-        let files = told.key_files.iter_mut().chain(told.node_key_file.as_mut());
-        for file in files.filter(|file| !file.as_os_str().is_empty()) {
-            *file = origin.directory.join(&*file);
-        }
-        Ok(running)
+        serde_json::from_value(answer).context("no configuration in the answer")
     }
 
-    /// The file that is meant, as an absolute path.
+    /// The file that is meant, as an absolute path: the one that is `given`, or the one of the service.
+    ///
+    /// # Errors
+    /// The bundle says that it was started from another file. It may have been taken over, and this command may have more rights.
     pub(crate) fn file(&self, name: &str, given: Option<&Path>) -> anyhow::Result<PathBuf> {
-        let file = given.map(Path::to_path_buf).or_else(|| self.origin.file_of(name));
-        let file = file.ok_or_else(|| {
-            BadInput::new(format!(
-                "{name} was started without a file; allowed: to name one, such as ./{name}.toml"
-            ))
-        })?;
+        let service = origin::file_of_service(name);
+        let file = match (given, &self.origin.file) {
+            (Some(given), _) => given,
+            (None, Some(file)) if *file != service => {
+                let file = one_line(&file.display().to_string());
+                let why = format!(
+                    "{name} says that it was started from {file}; allowed: to name the file that is meant"
+                );
+                return Err(BadInput::new(why).into());
+            }
+            (None, _) if service.exists() => &service,
+            (None, _) => {
+                let why =
+                    format!("{name} was started without a file; allowed: to name one, such as ./{name}.toml");
+                return Err(BadInput::new(why).into());
+            }
+        };
         Ok(std::path::absolute(file)?)
     }
 }
 
-/// Has the bundle `name` change what differs from its file, or from `file`, and prints what that was.
+/// Has the bundle `name` change what differs from the file of its service, or from `file`, and prints what that was.
 pub(crate) fn reload(name: &str, file: Option<&Path>) -> anyhow::Result<()> {
     let running = Running::ask(name)?;
     let file = running.file(name, file)?;

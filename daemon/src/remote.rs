@@ -118,8 +118,7 @@ pub(crate) fn change_keys(name: &str, files: &[PathBuf]) -> anyhow::Result<()> {
     let read = |file: &PathBuf| Key::read(file, Owner::Group).map(|key| key.hex().to_string());
     let keys = files.iter().map(read).collect::<Result<_, KeyError>>();
     let keys = keys.map_err(|error| BadInput::new(format!("{error}; allowed: {}", KeyError::ALLOWED)))?;
-    let absolute = files.iter().map(std::path::absolute).collect::<io::Result<_>>()?;
-    let answer = control::ask(name, &Request::Keys { keys, files: absolute })?;
+    let answer = control::ask(name, &Request::Keys { keys })?;
     let group = answer["group"].as_str().unwrap_or("?");
     print(&format!("group {group}, {} further keys accepted\n", files.len() - 1))
 }

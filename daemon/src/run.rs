@@ -3,6 +3,7 @@
 //! The main thread opens everything, or takes the open files from the process that runs it, gives up its rights, starts
 //! a worker per queue, and leaves the rest to [`crate::running`].
 
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::mpsc::{Sender, channel};
 use std::time::Duration;
@@ -69,13 +70,14 @@ pub fn up(config: &Config, origin: Origin) -> anyhow::Result<()> {
     parts.running(workers, speeds)?.run(&signals, watch, &listener, &notify, resolver)
 }
 
-/// Takes the bundle `name` over from the process that runs it, and runs it as [`up`] does.
+/// Takes the bundle `name` over from the process that runs it, and runs it as [`up`] does. `file` says which user it
+/// becomes, who may ask it, and whether it has a sandbox.
 ///
 /// # Errors
 /// As [`up`]; until the bundle is taken the other process goes on.
-pub fn upgrade(name: &str) -> anyhow::Result<()> {
+pub fn upgrade(name: &str, file: Option<&Path>) -> anyhow::Result<()> {
     let signals = Signals::block().context("cannot wait for signals")?;
-    let mut takeover = Takeover::ask(name)?;
+    let mut takeover = Takeover::ask(name, file)?;
     let watch = Watch::new()?;
     let files = takeover.files()?;
     let (config, filed) = (takeover.config().clone(), takeover.filed());

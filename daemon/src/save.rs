@@ -10,6 +10,8 @@ use std::io::{self, Write};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt, fchown};
 use std::path::{Path, PathBuf};
 
+use clap::Args;
+
 use crate::cli::read_again;
 use crate::config::{Config, read};
 use crate::control::{self, Request};
@@ -20,14 +22,30 @@ use crate::reload::Running;
 use crate::stdout::print;
 use edit::Edit;
 
-/// Writes what is in force of the bundle `name` into its file, or into `file`, and prints what has changed there.
-pub(crate) fn save(name: &str, file: Option<&Path>) -> anyhow::Result<()> {
+/// What differs when the group keys do.
+const KEYS: &str = "group keys";
+
+/// The files of keys that the user names: those that a bundle names are not taken.
+#[derive(Args, Debug)]
+pub(crate) struct KeyFiles {
+    /// File of the group key in force, when FILE has another one; given again: of one that is accepted, too
+    #[arg(long = "key", value_name = "PATH")]
+    keys: Vec<PathBuf>,
+    /// File of this node's key, for a new FILE
+    #[arg(long, value_name = "PATH")]
+    node_key: Option<PathBuf>,
+}
+
+/// Writes what is in force of the bundle `name` into the file of its service, or into `file`, and prints what has changed there.
+pub(crate) fn save(name: &str, file: Option<&Path>, key_files: &KeyFiles) -> anyhow::Result<()> {
     let running = Running::ask(name)?;
     let file = running.file(name, file)?;
     let in_force = running.told.understood().map_err(BadInput::new)?;
-    let Some(text) = existing(&file)? else { return save_whole(name, &running, &in_force, &file) };
+    let Some(text) = existing(&file)? else {
+        return save_whole(name, &running, &in_force, (&file, key_files));
+    };
     let before = read_again(name, &file, &text, &running.origin)?;
-    let keys = (&running.groups[..], &running.told.key_files[..]);
+    let keys = (&running.groups[..], &absolute(&key_files.keys)?[..]);
     let (edited, keys) = edited((&file, &text), &before, &in_force, keys)?;
     let after = read_again(name, &file, &edited, &running.origin)?;
     if edited != text {
@@ -62,10 +80,21 @@ pub(crate) fn edited(
 }
 
 /// A new file with all that is in force.
-fn save_whole(name: &str, running: &Running, in_force: &Config, file: &Path) -> anyhow::Result<()> {
+fn save_whole(
+    name: &str,
+    running: &Running,
+    in_force: &Config,
+    (file, key_files): (&Path, &KeyFiles),
+) -> anyhow::Result<()> {
+    if key_files.keys.is_empty() && !running.groups.is_empty() {
+        let why = "a new file has to name the group key; allowed: `--key PATH`, its file";
+        return Err(BadInput::new(format!("{}: {why}", file.display())).into());
+    }
     let mut edit = Edit::of(file, &in_force.to_string(), in_force)?;
-    edit.take_keys(&running.groups, &running.told.key_files);
-    edit.take_node_key(running.told.node_key_file.as_deref());
+    edit.take_keys(&running.groups, &absolute(&key_files.keys)?);
+    if let Some(node_key) = &key_files.node_key {
+        edit.take_node_key(&std::path::absolute(node_key)?);
+    }
     let text = edit.text();
     let config = read_again(name, file, &text, &running.origin)?;
     let mut new = OpenOptions::new().write(true).create_new(true).mode(0o644).open(file)?;
@@ -74,15 +103,22 @@ fn save_whole(name: &str, running: &Running, in_force: &Config, file: &Path) -> 
     print(&format!("{} says what is in force\n", file.display()))
 }
 
+fn absolute(files: &[PathBuf]) -> io::Result<Vec<PathBuf>> {
+    files.iter().map(std::path::absolute).collect()
+}
+
 /// What still differs from the file: a flag of `tabane up` lies over it, or the file of a key is not known.
 fn left(groups: &[String], after: &Config, in_force: &Config) -> Vec<String> {
     let mut left: Vec<String> =
         differences(&bare(after), &bare(in_force)).iter().map(Difference::beside_file).collect();
     if group_numbers(after) != groups {
-        left.push("group keys".to_owned());
+        left.push(KEYS.to_owned());
     }
-    let why = "still differs: a flag of `tabane up` lies over the file, or a start is needed";
-    left.into_iter().map(|what| format!("{what}: {why}")).collect()
+    let why = |what: &str| match what {
+        KEYS => "still differ: `--key PATH` names the file of the one in force",
+        _ => "still differs: a flag of `tabane up` lies over the file, or a start is needed",
+    };
+    left.into_iter().map(|what| format!("{what}: {}", why(&what))).collect()
 }
 
 /// The configuration without keys: those of a running bundle are not told.

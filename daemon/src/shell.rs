@@ -15,7 +15,6 @@ mod reload;
 #[cfg(test)]
 pub(crate) mod tests;
 
-use std::path::PathBuf;
 use std::sync::Arc;
 
 use serde_json::{Value, json};
@@ -53,7 +52,7 @@ impl<M: Machine> Shell<M> {
         match request {
             Request::Policy { policy } => self.switch_policy(policy),
             Request::Receive { engine } => self.switch_engine(engine),
-            Request::Keys { keys, files } => self.change_keys(keys, files),
+            Request::Keys { keys } => self.change_keys(keys),
             Request::Allow { allow } => self.change_allow(allow.as_deref()),
             Request::LinkAdd { link } => self.link(link).and_then(|link| self.links.add(link)).map(numbered),
             Request::LinkRemove { link } => self.remove_link(link).map(numbered),
@@ -126,7 +125,7 @@ impl<M: Machine> Shell<M> {
     }
 
     /// Gives all workers other group keys.
-    fn change_keys(&self, keys: &[String], files: &[PathBuf]) -> Result<Value, Refusal> {
+    fn change_keys(&self, keys: &[String]) -> Result<Value, Refusal> {
         if !(1..=KEYS_MAX).contains(&keys.len()) {
             return Err(Refusal::Input(format!("{} keys; allowed: 1 to {KEYS_MAX}", keys.len())));
         }
@@ -134,7 +133,7 @@ impl<M: Machine> Shell<M> {
         let keys = keys.ok_or_else(|| Refusal::Input("what is given is no key".to_owned()))?;
         let group = format!("{:016x}", keys[0].group());
         let detail = format!("group {group}, {} further keys accepted", keys.len() - 1);
-        self.change_trust(|config| *config = config.clone().with_keys(&keys).with_key_files(files))?;
+        self.change_trust(|config| *config = config.clone().with_keys(&keys))?;
         self.events.keep(now_ns(), Entry { what: "keys".to_owned(), detail, ..Entry::default() });
         Ok(json!({ "group": group }))
     }

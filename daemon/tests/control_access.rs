@@ -4,16 +4,22 @@
 //! The asking process runs as another user, which only root can arrange; elsewhere the tests are ignored.
 
 use std::fs::{self, Permissions};
-use std::io::{BufRead, BufReader, Lines, Read};
+use std::io::{BufRead, BufReader, Lines, Read, Write};
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::fs::{PermissionsExt, chown};
-use std::os::unix::net::{SocketAddr, UnixListener};
+use std::os::unix::net::{SocketAddr, UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdout, Command, ExitCode, Output, Stdio};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
+use std::thread;
+use std::time::{Duration, Instant};
 
 use libtest_mimic::Failed;
-use tabane::control::{Group, Listener, Server, done};
+use rustix::net::{AddressFamily, SocketAddrUnix, SocketType};
+use rustix::process::{Gid, Uid};
+use rustix::thread::{set_thread_groups, set_thread_res_gid, set_thread_res_uid};
+use serde_json::json;
+use tabane::control::{Group, Listener, Request, Right, Server, done};
 use tabane::events::EventLog;
 use tempfile::TempDir;
 
@@ -23,6 +29,8 @@ use crate::stage::Test;
 const STRANGER: u32 = 65_534;
 /// A group that may ask. It needs no name on the machine.
 const GROUP: u32 = 54_321;
+/// A group that may change keys.
+const KEEPERS: u32 = 54_323;
 /// A group that may look.
 const WATCHERS: u32 = 54_322;
 const KEY: &str = "c0ffeec0ffeec0ffeec0ffeec0ffeec0ffeec0ffeec0ffeec0ffeec0ffeec0ff";
@@ -35,6 +43,9 @@ pub(crate) const TRIALS: &[(&str, Test)] = &[
     ("watchers_may_look", watchers_may_look),
     ("keys_are_for_owners_alone", keys_are_for_owners_alone),
     ("an_impostor_gets_nothing", an_impostor_gets_nothing),
+    ("watchers_leave_room_for_owners", watchers_leave_room_for_owners),
+    ("nobody_stops_the_tools", nobody_stops_the_tools),
+    ("a_bundle_names_no_files_for_root", a_bundle_names_no_files_for_root),
 ];
 
 /// What this program does in place of testing, when it was started as an impostor.
@@ -72,11 +83,9 @@ struct Stage {
 }
 
 impl Stage {
-    fn new(name: &str, group: Option<Group>) -> Result<Stage, Failed> {
+    fn new(name: &str, groups: &[(Group, Right)]) -> Result<Stage, Failed> {
         let name = format!("{name}-{}", std::process::id());
-        let watchers = Group { name: "watch".to_owned(), gid: WATCHERS };
-        let watchers = group.is_some().then_some(watchers);
-        let listener = Listener::bind(&name)?.open_to(group).shown_to(watchers);
+        let listener = Listener::bind(&name)?.open_to(groups);
         let _server = listener.serve(Arc::new(EventLog::new()?), |_| done())?;
         let _directory = open_directory()?;
         let binary = _directory.path().join("tabane");
@@ -108,23 +117,24 @@ impl Stage {
 }
 
 fn only_root_and_the_owner_may_ask() -> Result<(), Failed> {
-    let stage = Stage::new("owner", None)?;
+    let stage = Stage::new("owner", &[])?;
     assert_eq!(stage.ask(0, 0, &[])?.stdout, b"{}\n");
     stage.refused(STRANGER, STRANGER, "only root and the user who runs the bundle may ask")?;
     stage.refused(STRANGER, 0, "only root and the user who runs the bundle may ask")
 }
 
 fn members_of_the_group_may_ask() -> Result<(), Failed> {
-    let stage = Stage::new("group", netops())?;
+    let stage = Stage::new("group", &groups())?;
     assert_eq!(stage.ask(STRANGER, GROUP, &[])?.stdout, b"{}\n", "its first group");
     let many: Vec<u32> = (1..=100).chain([GROUP]).collect();
     assert_eq!(stage.ask(STRANGER, STRANGER, &many)?.stdout, b"{}\n", "one of many");
-    let sentence = "only root, the user who runs the bundle and members of group netops or watch may ask";
+    let sentence =
+        "only root, the user who runs the bundle and members of group fleet or netops or watch may ask";
     stage.refused(STRANGER, STRANGER, sentence)
 }
 
 fn watchers_may_look() -> Result<(), Failed> {
-    let stage = Stage::new("watch", netops())?;
+    let stage = Stage::new("watch", &groups())?;
     assert_eq!(stage.ask(STRANGER, WATCHERS, &[])?.stdout, b"{}\n", "its first group");
     assert_eq!(stage.ask(STRANGER, STRANGER, &[WATCHERS])?.stdout, b"{}\n", "a further one");
     let refusal = format!(
@@ -142,12 +152,17 @@ fn watchers_may_look() -> Result<(), Failed> {
     Ok(())
 }
 
-fn netops() -> Option<Group> {
-    Some(Group { name: "netops".to_owned(), gid: GROUP })
+fn groups() -> [(Group, Right); 3] {
+    let group = |name: &str, gid| Group { name: name.to_owned(), gid };
+    [
+        (group("fleet", KEEPERS), Right::Keeper),
+        (group("netops", GROUP), Right::Operator),
+        (group("watch", WATCHERS), Right::Watcher),
+    ]
 }
 
 fn keys_are_for_owners_alone() -> Result<(), Failed> {
-    let stage = Stage::new("owners", netops())?;
+    let stage = Stage::new("owners", &groups())?;
     let key = write_key(stage._directory.path())?;
     let key = key.to_string_lossy();
     for words in [&["policy", &stage.name, "rr"][..], &["link", "add", &stage.name, "eth1"]] {
@@ -160,6 +175,11 @@ fn keys_are_for_owners_alone() -> Result<(), Failed> {
     let everyone = ["allow", &stage.name, "--everyone"];
     for words in [&["key", &stage.name, &key][..], &everyone, &["upgrade", &stage.name]] {
         assert_eq!(stage.ask_as_member(words)?, (Some(2), refusal.clone()), "{words:?}");
+    }
+    for (words, code) in [(["key", &stage.name, &key].as_slice(), 0), (&["upgrade", &stage.name], 2)] {
+        let mut keeper = as_user(STRANGER, KEEPERS, &[]);
+        let output = keeper.arg(&stage.binary).args(words).current_dir("/").output()?;
+        assert_eq!(output.status.code(), Some(code), "{}", String::from_utf8_lossy(&output.stderr));
     }
     let as_root = Command::new(&stage.binary).args(["key", &stage.name, &key]).output()?;
     assert_eq!(as_root.status.code(), Some(0), "{}", String::from_utf8_lossy(&as_root.stderr));
@@ -254,5 +274,124 @@ fn an_impostor_gets_nothing() -> Result<(), Failed> {
     let mut as_itself = as_user(STRANGER, STRANGER, &[]);
     let (_, received) = impostor.asked(as_itself.arg(&binary).args(["key", &name, &key]))?;
     assert!(received.contains(KEY), "who serves the name oneself is asked: {received}");
+    Ok(())
+}
+
+/// Connections of a user, as whom a thread makes them.
+fn connections(name: &str, count: usize, uid: u32, gid: u32) -> Result<Vec<UnixStream>, Failed> {
+    let address = SocketAddr::from_abstract_name(format!("tabane/{name}"))?;
+    let connect = move || -> std::io::Result<Vec<UnixStream>> {
+        set_thread_groups(&[])?;
+        set_thread_res_gid(Gid::from_raw(gid), Gid::from_raw(gid), Gid::from_raw(gid))?;
+        set_thread_res_uid(Uid::from_raw(uid), Uid::from_raw(uid), Uid::from_raw(uid))?;
+        (0..count).map(|_| UnixStream::connect_addr(&address)).collect()
+    };
+    Ok(thread::spawn(connect).join().map_err(|_| "the thread")??)
+}
+
+fn watchers_leave_room_for_owners() -> Result<(), Failed> {
+    let stage = Stage::new("busy", &groups())?;
+    let mut watchers = connections(&stage.name, 64, STRANGER, WATCHERS)?;
+    for _ in 0..20 {
+        for watcher in &mut watchers {
+            // Most have been sent away.
+            let _ = watcher.write_all(&b"{\"do\":\"status\"}\n".repeat(16));
+        }
+        let owner = ended(Command::new(&stage.binary).args(["policy", &stage.name, "rr"]))?;
+        assert_eq!(owner.status.code(), Some(0), "{}", String::from_utf8_lossy(&owner.stderr));
+    }
+    assert_eq!(stage.ask(STRANGER, WATCHERS, &[])?.stdout, b"{}\n", "and for the next watcher");
+    Ok(())
+}
+
+/// What a command says; an error when it has not ended after a while.
+fn ended(command: &mut Command) -> Result<Output, Failed> {
+    const PATIENCE: Duration = Duration::from_secs(20);
+    let mut process = command.stdout(Stdio::piped()).stderr(Stdio::piped()).current_dir("/").spawn()?;
+    let deadline = Instant::now() + PATIENCE;
+    while process.try_wait()?.is_none() {
+        if Instant::now() > deadline {
+            process.kill()?;
+            return Err(format!("{command:?} hangs").into());
+        }
+        thread::sleep(Duration::from_millis(5));
+    }
+    Ok(process.wait_with_output()?)
+}
+
+/// Somebody has a name whose connections nobody takes, and one that is no text.
+fn nobody_stops_the_tools() -> Result<(), Failed> {
+    let directory = open_directory()?;
+    let name = format!("full{}", std::process::id() % 100_000);
+    let address = SocketAddr::from_abstract_name(format!("tabane/{name}"))?;
+    let full = rustix::net::socket(AddressFamily::UNIX, SocketType::STREAM, None)?;
+    rustix::net::bind(&full, &SocketAddrUnix::new_abstract_name(format!("tabane/{name}").as_bytes())?)?;
+    rustix::net::listen(&full, 0)?;
+    let _waits = UnixStream::connect_addr(&address)?;
+    let _no_text = UnixListener::bind_addr(&SocketAddr::from_abstract_name(b"tabane/\xff")?)?;
+    let config = directory.path().join("up.toml");
+    fs::write(&config, format!("name = '{name}'\nsecurity = 'none'\n[[link]]\nnic = 'lo'\n"))?;
+    let config = config.to_string_lossy().into_owned();
+    let commands: [(&[&str], &str); 6] = [
+        (&["list"], ""),
+        (&["metrics"], ""),
+        (&["status", &name], "takes no connection: as many wait as may"),
+        (&["policy", &name, "rr"], "takes no connection: as many wait as may"),
+        (&["down", &name], "takes no connection: as many wait as may"),
+        (&["up", &config], "is taken by a process that takes no connection"),
+    ];
+    for (words, sentence) in commands {
+        let output = ended(Command::new(env!("CARGO_BIN_EXE_tabane")).args(words))?;
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(said.contains(sentence) && !said.contains("UTF-8"), "{words:?}: {said}");
+        assert_eq!(output.status.success(), sentence.is_empty(), "{words:?}: {said}");
+    }
+    Ok(())
+}
+
+/// The bundle may have been taken over: root writes no file, reads no key, and hands none over because it says so.
+fn a_bundle_names_no_files_for_root() -> Result<(), Failed> {
+    let directory = open_directory()?;
+    let path = |name: &str| directory.path().join(name).to_string_lossy().into_owned();
+    let (script, config, key) = (path("x.sh"), path("tb.toml"), path("key"));
+    fs::write(&key, KEY)?;
+    fs::write(&config, "security = 'none'\n[[link]]\nnic = 'eth1'\n")?;
+    let link = "[[link]]\nnic = 'eth1'\n";
+    let told = [
+        (&script, link.to_owned(), vec![]),
+        (&config, link.to_owned(), vec!["--key", &key]),
+        (&config, format!("key = '{key}'\n{link}"), vec![]),
+    ];
+    for (number, (file, text, flags)) in told.into_iter().enumerate() {
+        let name = format!("fake{number}-{}", std::process::id());
+        let arguments = [&[file.as_str()][..], &flags].concat();
+        let answer = json!({
+            "told": { "config": text, "keys": [], "key_files": [&key] },
+            "groups": ["00"],
+            "origin": { "file": file, "arguments": arguments, "directory": "/" },
+        });
+        let requests = Arc::new(Mutex::new(Vec::new()));
+        let noted = Arc::clone(&requests);
+        let listener = Listener::bind(&name)?;
+        let server = listener.serve(Arc::new(EventLog::new()?), move |request| {
+            noted.lock().expect("no panic").push(request);
+            answer.clone()
+        })?;
+        let typed: &[&str] = if number == 0 { &[] } else { &[&config] };
+        for word in ["save", "reload"] {
+            // With a file that is typed, and without what leads astray, reloading is as ever.
+            if number == 2 && word == "reload" {
+                continue;
+            }
+            let mut command = Command::new(env!("CARGO_BIN_EXE_tabane"));
+            let output = ended(command.args([word, &name]).args(typed))?;
+            let said = String::from_utf8_lossy(&output.stderr).into_owned();
+            assert_eq!(output.status.code(), Some(2), "{word} {number}: {said}");
+        }
+        drop(server);
+        let requests = requests.lock().expect("no panic");
+        assert!(requests.iter().all(|request| *request == Request::Configuration), "{requests:?}");
+        assert!(!fs::exists(&script)?);
+    }
     Ok(())
 }

@@ -91,7 +91,7 @@ impl Step {
     /// What the bundle is asked.
     pub fn request(&self) -> Request {
         match self {
-            Step::Keys(keys) => Request::Keys { keys: keys.clone(), files: Vec::new() },
+            Step::Keys(keys) => Request::Keys { keys: keys.clone() },
             Step::Allow(keys) => Request::Allow { allow: Some(keys.clone()) },
             Step::Add(named) => Request::PeerAdd { link: named.link.clone(), peer: named.peer.to_string() },
             Step::Remove(named) => {

@@ -94,7 +94,9 @@ impl From<AskError> for Refusal {
             AskError::Stranger { .. } => StatusCode::FORBIDDEN,
             AskError::Refused { .. } => StatusCode::CONFLICT,
             AskError::Failed { .. } | AskError::Io(_) => StatusCode::BAD_GATEWAY,
-            AskError::NoAnswer { .. } | AskError::StillThere { .. } => StatusCode::GATEWAY_TIMEOUT,
+            AskError::NoAnswer { .. } | AskError::Busy { .. } | AskError::StillThere { .. } => {
+                StatusCode::GATEWAY_TIMEOUT
+            }
         };
         Self::new(code, error.to_string())
     }

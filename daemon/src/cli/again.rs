@@ -11,7 +11,10 @@ use crate::config::Config;
 use crate::config::settings::{Given, Settings};
 use crate::control::{self, AskError};
 use crate::error::BadInput;
-use crate::origin::Origin;
+use crate::origin::{Origin, key_of_service};
+
+/// Where the service manager puts what it hands to a service.
+const CREDENTIALS: &str = "/run/credentials/";
 
 /// A bundle and a file, each of which may be left out.
 #[derive(Args, Debug)]
@@ -19,8 +22,7 @@ pub(super) struct BundleAndFile {
     /// Name of the bundle [default: the only one that is up]
     #[arg(value_name = "NAME")]
     first: Option<String>,
-    /// Configuration file: a path with `/` or `.toml` [default: the one that the bundle was started with, or
-    /// /etc/tabane/NAME.toml]
+    /// Configuration file: a path with `/` or `.toml` [default: /etc/tabane/NAME.toml]
     #[arg(value_name = "FILE")]
     second: Option<PathBuf>,
 }
@@ -44,7 +46,7 @@ impl BundleAndFile {
 /// they were given.
 pub(crate) fn read_again(name: &str, file: &Path, text: &str, origin: &Origin) -> Result<Config, BadInput> {
     let is_own = origin.file.as_deref() == Some(file);
-    let mut flags = if is_own { flags(origin)? } else { Settings::default() };
+    let mut flags = if is_own { flags(name, origin)? } else { Settings::default() };
     let as_called = || Given::by_flag(name.to_owned(), "--name");
     flags.name = flags.name.or_else(|| (is_own || !says_name(file, text)).then(as_called));
     Config::read_text(file, text, flags).map_err(BadInput::from)
@@ -55,8 +57,9 @@ fn says_name(file: &Path, text: &str) -> bool {
     settings.is_ok_and(|settings| settings.name.is_some())
 }
 
-/// The flags of the start, with their paths as they were meant then.
-fn flags(origin: &Origin) -> Result<Settings, BadInput> {
+/// The flags of the start. The bundle tells them, and may have been taken over: the files of keys that they name are not read, but
+/// for that of its service, which the service manager hands it as a credential.
+fn flags(name: &str, origin: &Origin) -> Result<Settings, BadInput> {
     let line = ["tabane", "up"].into_iter().map(OsString::from);
     let line = line.chain(origin.arguments.iter().map(OsString::from));
     let Ok(Cli { command: Command::Up(flags) }) = Cli::try_parse_from(line) else {
@@ -64,9 +67,11 @@ fn flags(origin: &Origin) -> Result<Settings, BadInput> {
         return Err(BadInput::new(format!("{why}: {}", origin.arguments.join(" "))));
     };
     let mut settings = flags.settings();
-    let paths = [&mut settings.key, &mut settings.nodes.key];
-    for path in paths.into_iter().flatten() {
-        path.value = origin.directory.join(&path.value);
+    if let Some(key) = settings.key.as_mut().filter(|key| key.value.starts_with(CREDENTIALS)) {
+        key.value = key_of_service(name);
+    } else if let Some(key) = settings.key.as_ref().or(settings.nodes.key.as_ref()) {
+        let why = "names a file, which is not read because a bundle says so; allowed: to name it in the configuration";
+        return Err(BadInput::new(format!("{}: {why}", key.place)));
     }
     Ok(settings)
 }
@@ -80,7 +85,7 @@ mod tests {
 
     fn origin(file: &str, arguments: &[&str]) -> Origin {
         let arguments = arguments.iter().map(ToString::to_string).collect();
-        Origin { file: Some(PathBuf::from(file)), arguments, directory: PathBuf::from("/somewhere") }
+        Origin { file: Some(PathBuf::from(file)), arguments }
     }
 
     #[test]
@@ -99,15 +104,19 @@ mod tests {
     }
 
     #[test]
-    fn paths_among_the_flags_start_where_they_did() {
-        let directory = tempfile::tempdir().expect("a directory");
-        std::fs::write(directory.path().join("k"), "0f".repeat(32)).expect("written");
-        let mut origin = origin("/etc/tb.toml", &["/etc/tb.toml", "--key", "k"]);
-        let text = "[[link]]\nnic = 'eth1'\n";
-        let read = |origin: &Origin| read_again("tb0", Path::new("/etc/tb.toml"), text, origin);
-        assert!(read(&origin).is_err_and(|error| error.to_string().contains("cannot read /somewhere/k")));
-        origin.directory = directory.path().to_owned();
-        assert_eq!(read(&origin).expect("valid").keys().len(), 1);
+    fn files_that_a_bundle_names_are_not_read() {
+        let file = tempfile::NamedTempFile::new().expect("a file");
+        std::fs::write(&file, "0f".repeat(32)).expect("written");
+        let path = file.path().to_str().expect("text");
+        for flag in ["--key", "--node-key"] {
+            let origin = origin("/etc/tb.toml", &["/etc/tb.toml", flag, path]);
+            let why =
+                read_again("tb0", Path::new("/etc/tb.toml"), LINK, &origin).expect_err("it names a file");
+            assert!(
+                why.to_string().starts_with(&format!("{flag}: names a file, which is not read")),
+                "{why}"
+            );
+        }
     }
 
     #[test]

@@ -174,7 +174,7 @@ fn each_key_changes_itself_alone_by_file_by_flag_by_telling_and_by_reload() {
             .filter(|key| *key != "link.nic" && !(is_other_kind && key.starts_with("link.")))
             .collect();
         assert!(wrong.is_empty(), "{text} changes what it does not say, or not what it says: {wrong:?}");
-        assert_eq!(Told::of(&config).understood().as_ref(), Ok(&config), "{text}");
+        assert_eq!(Told::of(&config).understood(), Ok(config.without_files()), "{text}");
         assert!(!differences(&plain, &config).is_empty(), "reload sees nothing of {text}");
         flags_said.extend(flags.split(' ').filter_map(|word| word.strip_prefix("--").map(str::to_owned)));
         keys_said.extend(said);

@@ -1,7 +1,9 @@
 //! The user and the rights of the running daemon, and who may ask it.
 
 use std::fmt;
+use std::path::Path;
 
+use super::file;
 use super::problem::{Problem, quoted};
 use super::settings::{AccessSettings, Given};
 
@@ -24,6 +26,20 @@ const ALLOWED: &str = "1 to 32 bytes without spaces, `:` and `/`";
 impl Default for Access {
     fn default() -> Access {
         Access { user: None, control_group: None, watch_group: None, sandbox: true }
+    }
+}
+
+impl Access {
+    /// What a configuration file says of it.
+    ///
+    /// # Errors
+    /// The file cannot be read, or is no configuration.
+    pub(crate) fn read(path: &Path) -> Result<Access, Vec<Problem>> {
+        let name = path.display().to_string();
+        let settings = file::parse(&name, &super::read(path, &name)?)?;
+        let mut problems = Vec::new();
+        let access = resolve_access(&mut problems, &settings.access);
+        if problems.is_empty() { Ok(access) } else { Err(problems) }
     }
 }
 

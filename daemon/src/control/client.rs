@@ -9,14 +9,16 @@ use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use serde_json::Value;
 use tabane_io::Signals;
 
-use super::{Peer, Request, address, peer_of, trust};
+use super::{Peer, Request, connect_now, peer_of, trust};
 use crate::privileges::USUAL_USER;
 
 /// Time for the bundle to answer.
 const ANSWER_WAIT: Duration = Duration::from_secs(5);
 /// Longest answer, in bytes.
 const ANSWER_BYTES_MAX: usize = 16 << 20;
-/// How often the command checks the name when it cannot watch the process itself.
+/// Time for a bundle to take a connection; while it is handed over nobody does.
+const CONNECT_WAIT: Duration = Duration::from_millis(500);
+/// How often the command tries to connect, and checks the name when it cannot watch the process itself.
 const RETRY: Duration = Duration::from_millis(20);
 
 /// Why a request got no answer.
@@ -74,6 +76,12 @@ pub enum AskError {
         pid: i32,
         /// What happened instead.
         error: io::Error,
+    },
+    /// As many connections wait to be accepted as may.
+    #[error("{name} takes no connection: as many wait as may")]
+    Busy {
+        /// Name of the bundle.
+        name: String,
     },
     /// The bundle got the request to stop and is still there.
     #[error("{name} (pid {pid}) is still there after {} s; `kill -9 {pid}` ends it and leaves nothing behind", .waited.as_secs())]
@@ -167,10 +175,22 @@ pub fn open_request(name: &str, request: &Request) -> Result<UnixStream, AskErro
 
 /// A connection to whoever serves the name, if that is to be trusted.
 pub(super) fn connect(name: &str) -> Result<UnixStream, AskError> {
-    let stream = UnixStream::connect_addr(&address(name)?).map_err(|error| match error.kind() {
+    let deadline = Instant::now() + CONNECT_WAIT;
+    loop {
+        match connect_at_once(name) {
+            Err(AskError::Busy { .. }) if Instant::now() < deadline => std::thread::sleep(RETRY),
+            connected => return connected,
+        }
+    }
+}
+
+/// The same, without waiting for one that is busy.
+pub(super) fn connect_at_once(name: &str) -> Result<UnixStream, AskError> {
+    let stream = connect_now(name).map_err(|error| match error.kind() {
         io::ErrorKind::ConnectionRefused | io::ErrorKind::NotFound => {
             AskError::NotUp { name: name.to_owned() }
         }
+        io::ErrorKind::WouldBlock => AskError::Busy { name: name.to_owned() },
         _ => AskError::Io(error),
     })?;
     match trust::stranger(&stream)? {

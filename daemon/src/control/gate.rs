@@ -1,9 +1,9 @@
-//! Who may ask: root, the user who started the daemon and the one as whom it runs, and the members of two groups, of which
-//! one may look only.
+//! Who may ask: root, the user who started the daemon and the one as whom it runs, and the members of groups, each with a right of
+//! its own.
 //!
 //! Abstract sockets have no owner and no permissions, so the server asks the kernel who connected, and of which groups
 //! that process is a member. A process that may ask nothing is refused at once, so that it takes no place. Requests
-//! that change the keys or which nodes are let in, or hand the keys over, are for owners alone: root and the user who
+//! that change the configuration, or hand the keys and the device over, are for owners alone: root and the user who
 //! started the daemon. These have read the keys' files.
 //!
 //! Source: `SO_PEERCRED`, `SO_PEERGROUPS` (unix(7), Linux 4.13).
@@ -24,9 +24,11 @@ pub struct Group {
 
 /// What a process may ask.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Right {
+pub enum Right {
     /// Everything.
     Owner,
+    /// What an operator may ask, and to use other keys: it gives them, and gets none.
+    Keeper,
     /// Everything but the keys.
     Operator,
     /// What the bundle does, and nothing that changes it.
@@ -42,15 +44,10 @@ impl Right {
                 "members of the group that may watch the bundle can ask for its status, its events and its classes only",
             );
         }
-        let concerns_keys = matches!(
-            request,
-            Request::Keys { .. }
-                | Request::Allow { .. }
-                | Request::Reload { .. }
-                | Request::Filed { .. }
-                | Request::Upgrade
-        );
-        (concerns_keys && self != Self::Owner).then_some(
+        let gives_keys = matches!(request, Request::Keys { .. } | Request::Allow { .. });
+        let is_owners = matches!(request, Request::Reload { .. } | Request::Filed { .. } | Request::Upgrade);
+        let is_refused = is_owners && self != Self::Owner || gives_keys && self == Self::Operator;
+        is_refused.then_some(
             "only root and the user who started the bundle may change its keys, reload it or take it over",
         )
     }
@@ -61,26 +58,18 @@ impl Right {
 pub(super) struct Gate {
     /// The user who started the daemon.
     starter: u32,
-    /// Its members are operators.
-    group: Option<Group>,
-    /// Its members are watchers.
-    watchers: Option<Group>,
+    groups: Vec<(Group, Right)>,
 }
 
 impl Gate {
     /// For root and the present user of this process, who starts the daemon.
     pub(super) fn new() -> Self {
-        Self { starter: rustix::process::geteuid().as_raw(), group: None, watchers: None }
+        Self { starter: rustix::process::geteuid().as_raw(), groups: Vec::new() }
     }
 
-    /// Lets members of `group` in, too.
-    pub(super) fn open_to(self, group: Option<Group>) -> Self {
-        Self { group, ..self }
-    }
-
-    /// Lets members of `watchers` look.
-    pub(super) fn shown_to(self, watchers: Option<Group>) -> Self {
-        Self { watchers, ..self }
+    /// Lets the members of these groups in, too. Who is in several has the right of the first.
+    pub(super) fn open_to(self, groups: &[(Group, Right)]) -> Self {
+        Self { groups: groups.to_vec(), ..self }
     }
 
     /// What the process at the other end may ask, or why nothing.
@@ -92,15 +81,12 @@ impl Gate {
         if peer.uid == rustix::process::getuid().as_raw() {
             return Ok(Ok(Right::Operator));
         }
-        let groups = [(&self.group, Right::Operator), (&self.watchers, Right::Watcher)];
-        let groups = groups.iter().filter_map(|(group, right)| Some((group.as_ref()?, *right)));
-        let mut names = Vec::new();
-        for (Group { name, gid }, right) in groups {
+        for (Group { gid, .. }, right) in &self.groups {
             if peer.gid == *gid || tabane_io::peer_groups(stream)?.contains(gid) {
-                return Ok(Ok(right));
+                return Ok(Ok(*right));
             }
-            names.push(name.as_str());
         }
+        let names: Vec<_> = self.groups.iter().map(|(group, _)| group.name.as_str()).collect();
         Ok(Err(match names.as_slice() {
             [] => "only root and the user who runs the bundle may ask".to_owned(),
             names => {
@@ -129,7 +115,7 @@ mod tests {
             Request::LinkResume { link: link() },
             Request::Configuration,
             Request::Upgrade,
-            Request::Keys { keys: Vec::new(), files: Vec::new() },
+            Request::Keys { keys: Vec::new() },
         ];
         for request in others {
             assert!(Right::Watcher.refusal(&request).is_some(), "{request:?}");
@@ -140,7 +126,7 @@ mod tests {
     fn what_may_change_keys_is_for_owners() {
         let (told, file) = (Told::default(), std::path::PathBuf::from("/etc/tabane/tb0.toml"));
         let owners = [
-            Request::Keys { keys: Vec::new(), files: Vec::new() },
+            Request::Keys { keys: Vec::new() },
             Request::Allow { allow: None },
             Request::Reload { told: told.clone(), file: file.clone() },
             Request::Filed { told, file },
@@ -148,6 +134,8 @@ mod tests {
         ];
         for request in owners {
             assert!(Right::Operator.refusal(&request).is_some(), "{request:?}");
+            let gives = matches!(request, Request::Keys { .. } | Request::Allow { .. });
+            assert_eq!(Right::Keeper.refusal(&request).is_none(), gives, "{request:?}");
             assert_eq!(Right::Owner.refusal(&request), None);
         }
         for request in [Request::Configuration, Request::LinkDrain { link: "eth1".to_owned() }] {

@@ -6,11 +6,15 @@ use std::collections::BTreeSet;
 use std::fs::File;
 use std::io::{self, Read, Seek};
 
+use tabane_io::tap::is_device_name;
+
 use super::AskError;
-use super::client::connect;
+use super::client::connect_at_once;
 
 /// Sockets of this network namespace.
 const SOCKETS: &str = "/proc/self/net/unix";
+/// Names that are asked: any user may take many.
+const NAMES_MAX: usize = 256;
 /// Of a socket that listens.
 const LISTENS: u32 = 0x1_0000;
 
@@ -32,10 +36,11 @@ impl Present {
     /// # Errors
     /// The kernel's list cannot be read.
     pub fn names(&mut self) -> io::Result<Vec<String>> {
-        let mut sockets = String::new();
+        let mut sockets = Vec::new();
         self.0.rewind()?;
-        self.0.read_to_string(&mut sockets)?;
-        Ok(names(&sockets).into_iter().filter(|name| connect(name).is_ok()).collect())
+        self.0.read_to_end(&mut sockets)?;
+        let names = names(&sockets).into_iter().take(NAMES_MAX);
+        Ok(names.filter(|name| connect_at_once(name).is_ok()).collect())
     }
 }
 
@@ -63,8 +68,10 @@ pub fn meant(name: Option<String>) -> Result<String, AskError> {
     }
 }
 
-fn names(sockets: &str) -> BTreeSet<String> {
-    sockets.lines().filter_map(name).map(str::to_owned).collect()
+/// The names in the list; a socket's name may be any bytes.
+fn names(sockets: &[u8]) -> BTreeSet<String> {
+    let lines = sockets.split(|byte| *byte == b'\n').filter_map(|line| std::str::from_utf8(line).ok());
+    lines.filter_map(name).map(str::to_owned).collect()
 }
 
 /// The name of the bundle that listens on the socket of this line.
@@ -72,7 +79,7 @@ fn name(line: &str) -> Option<&str> {
     let mut words = line.split_whitespace();
     let flags = u32::from_str_radix(words.nth(3)?, 16).ok()?;
     let path = words.nth(3)?;
-    path.strip_prefix("@tabane/").filter(|_| flags & LISTENS != 0)
+    path.strip_prefix("@tabane/").filter(|name| flags & LISTENS != 0 && is_device_name(name))
 }
 
 #[cfg(test)]
@@ -90,6 +97,8 @@ Num       RefCount Protocol Flags    Type St Inode Path
 0000000000000000: 00000002 00000000 00010000 0001 01 20105
 rubbish
 ";
-        assert_eq!(names(sockets).into_iter().collect::<Vec<_>>(), ["tb0", "tb1"]);
+        let sockets =
+            [b"0000: 00000002 00000000 00010000 0001 01 20099 @\xff\n", sockets.as_bytes()].concat();
+        assert_eq!(names(&sockets).into_iter().collect::<Vec<_>>(), ["tb0", "tb1"]);
     }
 }

@@ -15,17 +15,22 @@ use std::time::{Duration, Instant};
 
 use nix::sys::socket::{getsockopt, sockopt::PeerCredentials};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::net::{self, AddressFamily, SocketFlags, SocketType};
 use serde_json::{Value, json};
 use tabane_io::Waker;
 
 use super::follower::Follower;
 use super::gate::{Gate, Group, Right};
 use super::outgoing::{Outgoing, not_now};
-use super::{REQUESTS, Request, address, peer_of};
+use super::{REQUESTS, Request, address, connect_now, peer_of};
 use crate::events::EventLog;
 
-/// Clients served at once; further ones wait in the kernel.
+/// Clients served at once that may change the bundle; further ones wait in the kernel.
 pub(super) const CLIENTS_MAX: usize = 16;
+/// Watchers served at once, beside them; a further one takes the place of the one that is served for longest.
+const WATCHERS_MAX: usize = 8;
+/// Watchers get the same status again for this time: it costs the data path something each time.
+const STATUS_FOR: Duration = Duration::from_millis(50);
 /// Followers of the event log served at once; further ones are refused.
 pub(super) const FOLLOWERS_MAX: usize = 64;
 /// Longest request line, in bytes: a configuration.
@@ -51,6 +56,12 @@ pub enum BindError {
         /// Its process; 0 when that lives in a foreign pid namespace.
         pid: i32,
     },
+    /// Another process has this name here, and takes no connections.
+    #[error("the name {name} is taken by a process that takes no connection; `ss -xlp` names it")]
+    Busy {
+        /// Name of the bundle.
+        name: String,
+    },
     /// The socket could not be made.
     #[error("cannot open the control socket: {0}")]
     Io(#[from] io::Error),
@@ -73,30 +84,33 @@ impl Listener {
         let address = address(name)?;
         let mut refusal = io::Error::from(io::ErrorKind::AddrInUse);
         for _ in 0..TRIES {
-            match UnixListener::bind_addr(&address) {
-                Ok(socket) => return Ok(Listener { socket, gate: Gate::new() }),
-                Err(error) if error.kind() == io::ErrorKind::AddrInUse => refusal = error,
-                Err(error) => return Err(error.into()),
+            let flags = SocketFlags::CLOEXEC;
+            let socket = net::socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)
+                .map_err(io::Error::from)?;
+            match net::bind(&socket, &address) {
+                Ok(()) => return Listener::adopt(socket).map_err(BindError::Io),
+                Err(error) if error == rustix::io::Errno::ADDRINUSE => refusal = error.into(),
+                Err(error) => return Err(BindError::Io(error.into())),
             }
             // The process that has the name may end between the two calls; then the name is free at the next try.
-            if let Ok(stream) = UnixStream::connect_addr(&address) {
-                let pid = peer_of(&stream)?.pid;
-                return Err(BindError::AlreadyRunning { name: name.to_owned(), pid });
+            match connect_now(name) {
+                Ok(stream) => {
+                    let pid = peer_of(&stream)?.pid;
+                    return Err(BindError::AlreadyRunning { name: name.to_owned(), pid });
+                }
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                    return Err(BindError::Busy { name: name.to_owned() });
+                }
+                Err(_) => {}
             }
         }
         Err(refusal.into())
     }
 
-    /// Lets members of `group` ask, too.
+    /// Lets the members of these groups ask, too.
     #[must_use]
-    pub fn open_to(self, group: Option<Group>) -> Listener {
-        Listener { gate: self.gate.open_to(group), ..self }
-    }
-
-    /// Lets members of `watchers` look, and change nothing.
-    #[must_use]
-    pub fn shown_to(self, watchers: Option<Group>) -> Listener {
-        Listener { gate: self.gate.shown_to(watchers), ..self }
+    pub fn open_to(self, groups: &[(Group, Right)]) -> Listener {
+        Listener { gate: self.gate.open_to(groups), ..self }
     }
 
     /// Serves clients on a thread of its own. There `handler` makes the answer to each request, and clients that follow
@@ -116,9 +130,9 @@ impl Listener {
             socket: self.socket.try_clone()?,
             gate: self.gate.clone(),
             stop: Arc::clone(&stop),
-            handler,
+            answers: Answers { handler, status: None },
             log,
-            clients: Vec::with_capacity(CLIENTS_MAX),
+            clients: Vec::new(),
             followers: Vec::new(),
             takers: (sender, Arc::clone(&news)),
             accept_from: Instant::now(),
@@ -202,8 +216,9 @@ struct Service<H> {
     socket: UnixListener,
     gate: Gate,
     stop: Arc<Waker>,
-    handler: H,
+    answers: Answers<H>,
     log: Arc<EventLog>,
+    /// In the order in which they came.
     clients: Vec<Client>,
     followers: Vec<Follower>,
     /// Where connections of processes that want to take over go, and the waker of the thread that takes them.
@@ -218,8 +233,8 @@ impl<H: FnMut(Request) -> Value> Service<H> {
     fn run(mut self) {
         while self.wait() {
             let now = Instant::now();
-            let handler = &mut self.handler;
-            self.clients.retain_mut(|client| now < client.deadline && client.turn(handler, now));
+            let answers = &mut self.answers;
+            self.clients.retain_mut(|client| now < client.deadline && client.turn(answers, now));
             self.move_on();
             self.log.clear_news();
             self.followers.retain_mut(|follower| follower.turn(&self.log));
@@ -232,7 +247,7 @@ impl<H: FnMut(Request) -> Value> Service<H> {
     /// to the main thread.
     fn move_on(&mut self) {
         while let Some(index) = self.clients.iter().position(|client| client.leaves.is_some()) {
-            let mut client = self.clients.swap_remove(index);
+            let mut client = self.clients.remove(index);
             if client.leaves == Some(Request::Upgrade) {
                 let (takers, news) = &self.takers;
                 // If the server is being dropped, the client sees the connection end.
@@ -250,7 +265,7 @@ impl<H: FnMut(Request) -> Value> Service<H> {
     /// Waits until there is something to do; `false` when the server is to stop.
     fn wait(&mut self) -> bool {
         let now = Instant::now();
-        let accepting = self.clients.len() < CLIENTS_MAX && now >= self.accept_from;
+        let accepting = !is_full(&self.clients) && now >= self.accept_from;
         let mut fds = vec![PollFd::new(&*self.stop, PollFlags::IN), PollFd::new(&*self.log, PollFlags::IN)];
         fds.extend(self.clients.iter().map(|client| PollFd::new(&client.stream, client.waits_for())));
         fds.extend(self.followers.iter().map(|follower| PollFd::new(follower, follower.waits_for())));
@@ -292,17 +307,50 @@ impl<H: FnMut(Request) -> Value> Service<H> {
     }
 }
 
+/// What answers requests.
+struct Answers<H> {
+    handler: H,
+    /// The latest status, and when it was.
+    status: Option<(Instant, String)>,
+}
+
+impl<H: FnMut(Request) -> Value> Answers<H> {
+    fn answer(&mut self, now: Instant, right: Right, request: Request) -> String {
+        let is_status = request == Request::Status;
+        let fresh = self.status.as_ref().filter(|(at, _)| now.saturating_duration_since(*at) < STATUS_FOR);
+        if let Some((_, status)) = fresh.filter(|_| is_status && right == Right::Watcher) {
+            return status.clone();
+        }
+        let answer = (self.handler)(request).to_string();
+        if is_status {
+            self.status = Some((now, answer.clone()));
+        }
+        answer
+    }
+}
+
+/// Whether all places are taken but those of watchers.
+fn is_full(clients: &[Client]) -> bool {
+    clients.iter().filter(|client| client.right != Right::Watcher).count() >= CLIENTS_MAX
+}
+
 /// Admits clients from `next` connections as far as there are places; `next` gives `None` for one that is refused.
 pub(super) fn admit_some(
     clients: &mut Vec<Client>,
     mut next: impl FnMut() -> io::Result<Option<Client>>,
 ) -> io::Result<()> {
     for _ in 0..ACCEPTS_PER_TURN {
-        if clients.len() == CLIENTS_MAX {
+        if is_full(clients) {
             break;
         }
         match next() {
-            Ok(client) => clients.extend(client),
+            Ok(client) => {
+                clients.extend(client);
+                let watches = |client: &Client| client.right == Right::Watcher;
+                if clients.iter().filter(|client| watches(client)).count() > WATCHERS_MAX {
+                    clients.iter().position(watches).map(|longest| clients.remove(longest));
+                }
+            }
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
             Err(error) => return Err(error),
         }
@@ -363,11 +411,15 @@ impl Client {
     }
 
     /// Serves the client as far as possible without waiting; `false` when it is done.
-    fn turn(&mut self, handler: &mut impl FnMut(Request) -> Value, now: Instant) -> bool {
-        self.try_turn(handler, now).unwrap_or(false)
+    fn turn<H: FnMut(Request) -> Value>(&mut self, answers: &mut Answers<H>, now: Instant) -> bool {
+        self.try_turn(answers, now).unwrap_or(false)
     }
 
-    fn try_turn(&mut self, handler: &mut impl FnMut(Request) -> Value, now: Instant) -> io::Result<bool> {
+    fn try_turn<H: FnMut(Request) -> Value>(
+        &mut self,
+        answers: &mut Answers<H>,
+        now: Instant,
+    ) -> io::Result<bool> {
         for _ in 0..REQUESTS_PER_TURN {
             if !self.flush()? {
                 return Ok(true);
@@ -379,7 +431,7 @@ impl Client {
                 return Ok(true);
             }
             if let Some(end) = self.line_end() {
-                self.answer(end, handler);
+                self.answer(end, answers, now);
                 self.deadline = now + CLIENT_TIMEOUT;
             } else if self.input.len() > LINE_BYTES_MAX {
                 self.close_with(TOO_LONG);
@@ -398,7 +450,7 @@ impl Client {
         end
     }
 
-    fn answer(&mut self, end: usize, handler: &mut impl FnMut(Request) -> Value) {
+    fn answer<H: FnMut(Request) -> Value>(&mut self, end: usize, answers: &mut Answers<H>, now: Instant) {
         if end > LINE_BYTES_MAX {
             return self.close_with(TOO_LONG);
         }
@@ -407,7 +459,7 @@ impl Client {
         match (request, refusal) {
             (Ok(_), Some(refusal)) => self.close_with(refusal),
             (Ok(request @ (Request::Follow | Request::Upgrade)), None) => self.leaves = Some(request),
-            (Ok(request), None) => self.output.push(&handler(request).to_string()),
+            (Ok(request), None) => self.output.push(&answers.answer(now, self.right, request)),
             (Err(_), _) => self.close_with(&format!("unknown request; allowed: {REQUESTS}")),
         }
         self.input.drain(..=end);

@@ -41,7 +41,7 @@ fn happen(log: &EventLog, count: u64) {
 }
 
 fn connect(name: &str) -> UnixStream {
-    let stream = UnixStream::connect_addr(&address(name).expect("a short name")).expect("served");
+    let stream = connect_now(name).expect("served");
     stream.set_read_timeout(Some(Duration::from_secs(10))).expect("a timeout");
     stream
 }

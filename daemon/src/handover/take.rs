@@ -2,18 +2,21 @@
 
 use std::io;
 use std::os::fd::OwnedFd;
+use std::path::Path;
 use std::time::Duration;
 
+use nix::unistd::User;
 use serde_json::Value;
 use tabane_io::{AnyLink, Offload, Tap, TapQueue};
 
 use super::{BundleState, Talk, VERSION, Word};
-use crate::config::{Config, LinkConfig};
-use crate::control::{AskError, Request, open_request, refusal};
+use crate::config::{Access, Config, LinkConfig};
+use crate::control::{AskError, Request, open_request, peer_of, refusal};
+use crate::error::BadInput;
 use crate::in_force::Filed;
 use crate::links;
 use crate::medium::Medium;
-use crate::origin::Origin;
+use crate::origin::{Origin, file_of_service};
 
 /// Time for the old process to answer, and to let its workers drain.
 const ANSWER: Duration = Duration::from_secs(5);
@@ -43,12 +46,14 @@ pub(crate) struct Files {
 }
 
 impl Takeover {
-    /// Asks the bundle `name` for its state and its files.
+    /// Asks the bundle `name` for its state and its files; `file` may say what rights this process has then.
     ///
     /// # Errors
     /// There is no such bundle, it refuses, or its answer cannot be understood.
-    pub(crate) fn ask(name: &str) -> anyhow::Result<Takeover> {
-        let mut talk = Talk::new(open_request(name, &Request::Upgrade)?)?;
+    pub(crate) fn ask(name: &str, file: Option<&Path>) -> anyhow::Result<Takeover> {
+        let stream = open_request(name, &Request::Upgrade)?;
+        let access = access(name, file, peer_of(&stream)?.pid)?;
+        let mut talk = Talk::new(stream)?;
         let answer: Value = talk.receive(ANSWER).map_err(|error| failed(name, &error.to_string()))?;
         let answer = refusal(name, answer)?;
         if answer["handover"] != VERSION {
@@ -56,7 +61,8 @@ impl Takeover {
             return Err(failed(name, &format!("it hands over by version {theirs}, this is {ours}")).into());
         }
         let state: BundleState = serde_json::from_value(answer)?;
-        let config = state.told.understood().map_err(|reason| failed(name, &reason))?;
+        let told = state.told.understood().map_err(|reason| failed(name, &reason))?;
+        let config = Config { access, ..told };
         let filed = match &state.filed {
             Some((told, origin)) => {
                 let config = told.understood().map_err(|reason| failed(name, &reason))?;
@@ -127,6 +133,25 @@ impl Takeover {
         };
         taken().map_err(|error| failed(&self.name, &error.to_string()))
     }
+}
+
+/// The rights of the process that takes a bundle over, and over it: as `file` says, or the file of its service. The other process may
+/// have been taken over, and this one may have more rights; so without a file it has a sandbox, and the other's user, if that is
+/// not root.
+fn access(name: &str, file: Option<&Path>, pid: i32) -> Result<Access, BadInput> {
+    let service = file_of_service(name);
+    match file.or_else(|| service.exists().then_some(&service)) {
+        Some(file) => Access::read(file).map_err(BadInput::from),
+        None => Ok(Access { user: user_of(pid), ..Access::default() }),
+    }
+}
+
+/// The user of a process, unless it is root.
+fn user_of(pid: i32) -> Option<String> {
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
+    let uid = status.lines().find_map(|line| line.strip_prefix("Uid:"))?.split_whitespace().next()?;
+    let user = User::from_uid(uid.parse::<u32>().ok()?.into()).ok()??;
+    (!user.uid.is_root()).then_some(user.name)
 }
 
 fn failed(name: &str, reason: &str) -> AskError {

@@ -1,12 +1,10 @@
 //! A configuration as one process tells it to another: as TOML, and beside it the keys, for a daemon opens no files.
 
-use std::fmt;
-use std::path::PathBuf;
-
 use serde::{Deserialize, Serialize};
+use std::fmt;
 
 use crate::config::{Config, file, resolve};
-use crate::key::Key;
+use crate::key::{Key, KeyError};
 
 /// A configuration on its way to another process.
 #[derive(Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -15,15 +13,9 @@ pub struct Told {
     pub config: String,
     /// The group keys, in hexadecimal digits; the first is the one used to send.
     pub keys: Vec<String>,
-    /// The files that they came from, as far as they are known: an empty path is not.
-    #[serde(default)]
-    pub key_files: Vec<PathBuf>,
     /// The key of this node alone, in hexadecimal digits.
     #[serde(default)]
     pub node_key: Option<String>,
-    /// The file that it came from.
-    #[serde(default)]
-    pub node_key_file: Option<PathBuf>,
 }
 
 impl Told {
@@ -34,9 +26,7 @@ impl Told {
         Told {
             config: bare.to_string(),
             keys: config.keys().iter().map(|key| key.hex().to_string()).collect(),
-            key_files: config.key_files(),
             node_key: config.nodes.key.as_ref().map(|key| key.hex().to_string()),
-            node_key_file: config.nodes.key_file.clone(),
         }
     }
 
@@ -45,20 +35,21 @@ impl Told {
         Told { keys: Vec::new(), node_key: None, ..self }
     }
 
-    /// The configuration that was told.
+    /// The configuration that was told. Who told it names no files: none is read.
     ///
     /// # Errors
     /// What about it cannot be understood, in one sentence.
     pub fn understood(&self) -> Result<Config, String> {
         let settings = file::parse("its configuration", &self.config);
-        let config = settings.and_then(|settings| resolve::resolve_in_force(&settings, Key::read));
+        let config = settings.and_then(|settings| {
+            resolve::resolve_in_force(&settings, |path, _| Err(KeyError::Told(path.to_owned())))
+        });
         let first = |problems: Vec<_>| problems.first().map_or(String::new(), ToString::to_string);
         let mut config: Config = config.map_err(first)?;
         let keys: Option<Vec<Key>> = self.keys.iter().map(|hex| Key::from_hex(hex)).collect();
         let node_key = self.node_key.as_ref().map(|hex| Key::from_hex(hex).ok_or("its node's key is no key"));
         config.nodes.key = node_key.transpose()?;
-        config.nodes.key_file.clone_from(&self.node_key_file);
-        Ok(config.with_keys(&keys.ok_or("its key is no key")?).with_key_files(&self.key_files))
+        Ok(config.with_keys(&keys.ok_or("its key is no key")?))
     }
 }
 
@@ -87,7 +78,7 @@ mod tests {
 
     #[test]
     fn what_is_told_is_understood_and_logs_no_key() {
-        let config = config().with_key_files(&[PathBuf::from("/new.key"), PathBuf::new()]);
+        let config = config();
         let told = Told::of(&config);
         assert_eq!(told.understood(), Ok(config));
         let logged = format!("{told:?}");
@@ -101,5 +92,10 @@ mod tests {
         assert!(told.understood().is_err_and(|why| why.contains("mtu: 7 is out of range")));
         let told = Told { keys: vec!["00".to_owned()], ..Told::of(&config()) };
         assert_eq!(told.understood(), Err("its key is no key".to_owned()));
+        let file = tempfile::NamedTempFile::new().expect("a file");
+        std::fs::write(&file, "0f".repeat(32)).expect("written");
+        let text = format!("key = '{}'\n[[link]]\nnic = 'eth1'\n", file.path().display());
+        let why = Told { config: text, ..Told::default() }.understood().expect_err("it names a file");
+        assert!(why.contains("is not read"), "{why}");
     }
 }

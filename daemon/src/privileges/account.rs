@@ -68,15 +68,17 @@ fn change(user: &User) -> rustix::io::Result<()> {
     set_thread_res_uid(uid, uid, uid)
 }
 
-/// Becomes a user who owns nothing, and a member of the group that may look at bundles. Only root can; others have the rights
+/// Becomes a user who owns nothing, and a member of a group that may ask bundles. Only root can; others have the rights
 /// that they have.
-pub(super) fn watch(group: &str) -> anyhow::Result<()> {
+pub(super) fn join(group: &str) -> anyhow::Result<()> {
     if !rustix::process::geteuid().is_root() {
         return Ok(());
     }
     let found = (User::from_name(NOBODY).ok().flatten(), GroupEntry::from_name(group).ok().flatten());
     let (Some(user), Some(group)) = found else {
-        tracing::info!("there is no group {group}: the process stays root, without capabilities");
+        tracing::warn!(
+            "there is no group {group}, so the process stays root, without capabilities; `groupadd --system {group}` makes it"
+        );
         return Ok(());
     };
     change(&User { gid: group.gid, ..user }).with_context(|| format!("cannot become user {NOBODY}"))

@@ -33,16 +33,12 @@ const ALLOWED: &[c_long] = &[
     libc::SYS_sendmmsg,
     libc::SYS_write,
     libc::SYS_writev,
-    // Sockets of links that join, and control clients.
-    libc::SYS_accept4,
-    libc::SYS_bind,
+    // Sockets of links that join.
     libc::SYS_connect,
     libc::SYS_getpeername,
     libc::SYS_getsockname,
     libc::SYS_getsockopt,
     libc::SYS_shutdown,
-    // A process that takes a bundle over listens again on the control socket, so that clients see its credentials.
-    libc::SYS_listen,
     // Descriptors and readiness.
     libc::SYS_close,
     libc::SYS_epoll_create1,
@@ -144,6 +140,17 @@ pub(super) fn restrict(program: Program) -> anyhow::Result<()> {
     apply(rules, SeccompAction::KillProcess, SeccompAction::Allow)
 }
 
+/// Takes Unix sockets from the process that resolves names, and listening: these calls fail. It has all others, for nobody lists
+/// what libraries of resolvers call.
+pub(super) fn restrict_resolver() -> anyhow::Result<()> {
+    if secure_computing_mode().is_err() || TargetArch::try_from(ARCH).is_err() {
+        return Ok(());
+    }
+    let mut rules = plain(&[libc::SYS_listen]);
+    rules.insert(libc::SYS_socket, vec![rule(&[(0, Eq, number(libc::AF_UNIX))])?]);
+    apply(rules, SeccompAction::Allow, SeccompAction::Errno(libc::EACCES.cast_unsigned()))
+}
+
 /// The bits that say what kind of socket it is.
 const KIND: u64 = 0xf;
 
@@ -177,7 +184,10 @@ fn conditional(program: Program) -> anyhow::Result<Rules> {
             let calls =
                 [(libc::SYS_socket, sockets(frames)?), (libc::SYS_setsockopt, socket_options(frames)?)];
             let maps = maps.then(|| Ok((libc::SYS_bpf, entries()?)));
-            calls.into_iter().map(Ok).chain(maps).collect::<anyhow::Result<_>>()?
+            // A process that does not get the bundle, which another was to take over, listens again on the control socket, so that
+            // clients see its credentials.
+            let serves = plain(&[libc::SYS_accept4, libc::SYS_bind, libc::SYS_listen]).into_iter();
+            calls.into_iter().chain(serves).map(Ok).chain(maps).collect::<anyhow::Result<_>>()?
         }
         Program::Speeds => {
             let udp = [(0, Eq, number(libc::AF_INET)), (1, MaskedEq(KIND), number(libc::SOCK_DGRAM))];
@@ -193,6 +203,7 @@ fn web() -> anyhow::Result<Vec<(c_long, Vec<SeccompRule>)>> {
     let unix = [(0, Eq, number(libc::AF_UNIX)), (1, MaskedEq(KIND), number(libc::SOCK_STREAM))];
     let level = |level| rule(&[(1, Eq, number(level))]);
     Ok(vec![
+        (libc::SYS_accept4, Vec::new()),
         (libc::SYS_socket, vec![rule(&unix)?]),
         (libc::SYS_setsockopt, vec![level(libc::SOL_SOCKET)?, level(libc::IPPROTO_TCP)?]),
         (libc::SYS_lseek, Vec::new()),

@@ -98,15 +98,13 @@ impl<'a> Edit<'a> {
         }
     }
 
-    /// Writes the files of the group keys whose numbers are `groups`, when the file has others; a sentence when it does.
+    /// Writes the files of the group keys whose numbers are `groups`, when the file has others and they are given; a sentence when
+    /// it does.
     pub(super) fn take_keys(&mut self, groups: &[String], files: &[PathBuf]) -> Option<String> {
         if super::group_numbers(self.before) == groups {
             return None;
         }
         let (first, others) = files.split_first()?;
-        if files.iter().any(|file| file.as_os_str().is_empty()) {
-            return Some("group keys: their files are not known, so the file keeps what it has".to_owned());
-        }
         let text = |file: &PathBuf| file.display().to_string();
         self.set("key", text(first));
         if !others.is_empty() || self.document.contains_key("accept_keys") {
@@ -116,10 +114,8 @@ impl<'a> Edit<'a> {
     }
 
     /// Writes the file of this node's key.
-    pub(super) fn take_node_key(&mut self, file: Option<&Path>) {
-        if let Some(file) = file {
-            self.set("node_key", file.display().to_string());
-        }
+    pub(super) fn take_node_key(&mut self, file: &Path) {
+        self.set("node_key", file.display().to_string());
     }
 
     fn set(&mut self, key: &str, value: impl Into<Value>) {

@@ -74,8 +74,7 @@ impl<M: Machine> Shell<M> {
 
 /// Keys and list of nodes of `wanted`.
 fn take_trust(config: &mut Config, wanted: &Config) {
-    let keys = config.clone().with_keys(&wanted.keys()).with_key_files(&wanted.key_files());
-    *config = keys;
+    *config = config.clone().with_keys(&wanted.keys());
     config.nodes.allow.clone_from(&wanted.nodes.allow);
 }
 

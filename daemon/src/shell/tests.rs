@@ -47,7 +47,7 @@ fn in_order(mut config: Config) -> Config {
     config.links.sort_by_key(|link| (link.nic.clone(), link.port));
     let place = primary.and_then(|primary| config.links.iter().position(|link| *link == primary));
     config.policy_options.primary = place.and_then(|place| u8::try_from(place).ok());
-    config.accept_keys.sort_by_key(|(file, _)| file.clone());
+    config.accept_keys.sort_by_key(|(_, key)| key.hex().to_string());
     config.nodes.allow.iter_mut().for_each(|allow| allow.sort_by_key(public));
     config.addresses.sort_by_key(ToString::to_string);
     config
@@ -130,7 +130,9 @@ impl Bundle {
         let groups: Vec<String> = serde_json::from_value(answer["groups"].clone()).expect("it is told");
         let (file, before) = (PathBuf::from(FILE), read(&self.text)?);
         let in_force = told.understood()?;
-        let edited = edited((&file, &self.text), &before, &in_force, (&groups, &told.key_files));
+        let keys = self.shell.in_force.config().keys();
+        let files: Vec<_> = keys.iter().map(|Key(bytes)| PathBuf::from(format!("/{}", bytes[0]))).collect();
+        let edited = edited((&file, &self.text), &before, &in_force, (&groups, &files));
         let (text, _) = edited.map_err(|error| error.to_string())?;
         let told = Told::of(&read(&text)?);
         self.ask(&Request::Filed { told, file })?;
@@ -140,7 +142,6 @@ impl Bundle {
 
     fn step(mut self, step: Step, workers: u16) -> (Bundle, Result<(), String>) {
         let hex = |key: &u8| Key([*key; 32]).hex().to_string();
-        let path = |key: &u8| PathBuf::from(format!("/{key}"));
         let node = |node: &u8| public(&Key([*node; 32]).public());
         let peer = |name: Name, peer| (text(name), host(peer));
         let request = match step {
@@ -167,9 +168,7 @@ impl Bundle {
                 let (link, peer) = peer(name, other);
                 Request::PeerRemove { link, peer }
             }
-            Step::Keys(keys) => {
-                Request::Keys { keys: keys.iter().map(hex).collect(), files: keys.iter().map(path).collect() }
-            }
+            Step::Keys(keys) => Request::Keys { keys: keys.iter().map(hex).collect() },
             Step::Allow(allow) => {
                 Request::Allow { allow: allow.map(|allow| allow.iter().map(node).collect()) }
             }
@@ -292,13 +291,14 @@ impl StateMachineTest for Bundle {
         let number = |path: &Path| path.file_name().and_then(|name| name.to_str()?.parse().ok());
         let wanted =
             resolve::resolve_in_force(&settings, |path, _| Ok(Key([number(path).expect("one"); 32])));
-        assert_eq!(in_order(config.clone()), in_order(wanted.expect("a configuration")), "in force");
+        let wanted = wanted.expect("a configuration").without_files();
+        assert_eq!(in_order(config.without_files()), in_order(wanted), "in force");
         assert_eq!(config.mtu, Mtu::Auto);
         let by_hand = bundle.shell.in_force.changed_by_hand();
         let is_as_filed = model.in_force.clone().in_order() == model.file.clone().in_order();
         assert_eq!(by_hand.is_empty(), is_as_filed, "changed by hand: {by_hand:?}");
         let told = Told::of(&config).understood();
-        assert_eq!(told.expect("another process understands it"), config);
+        assert_eq!(told.expect("another process understands it"), config.without_files());
         let lost: Vec<_> = bundle.shell.links.present().into_iter().filter(|link| link.is_gone).collect();
         assert_eq!(lost.len(), model.lost.len(), "links that wait for their NIC");
         bundle.check_workers(model, &config);

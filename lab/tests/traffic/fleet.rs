@@ -28,6 +28,7 @@ use tabane_kit::workload::transfer::{Source, Transfer};
 use tempfile::TempDir;
 
 use crate::traffic::stage::{FAST, options, plan};
+use crate::traffic::systemd::page::ACCOUNTS;
 use crate::traffic::systemd::{KEY, SERVICE, machine_with};
 use crate::traffic::{Case, Need};
 
@@ -438,7 +439,8 @@ fn unit() -> Result<()> {
     let [ca, certificate, key] = certificates;
     let (ca, certificate, key) = (ca?, certificate?, key?);
     let path = format!("{UNITS}/tabane-follow@.service");
-    let files: [(&str, &[u8], u32); 7] = [
+    let files: [(&str, &[u8], u32); 8] = [
+        ACCOUNTS,
         (&path, UNIT, 0o644),
         ("usr/bin/tabane-follow", &follow, 0o755),
         ("etc/tabane/tb0.toml", config.as_bytes(), 0o644),
@@ -448,6 +450,7 @@ fn unit() -> Result<()> {
         ("etc/client.key", &key, 0o644),
     ];
     let systemd = machine_with(topology.host(0), "", &files)?;
+    tool::run(systemd.command("systemd-sysusers").arg("tabane.conf"))?;
     systemd.systemctl(&format!("start {SERVICE} tabane-follow@tb0.service"))?;
 
     let key = directory.path().join("key");

@@ -123,6 +123,10 @@ impl Files {
         self.directory.path().join(format!("{host}.toml"))
     }
 
+    fn name(&self, host: usize) -> String {
+        self.path(host).display().to_string()
+    }
+
     /// Writes what the file of a host says besides its name, key and address.
     fn write(&self, host: usize, rest: &str) -> Result<()> {
         let head = format!(
@@ -165,7 +169,7 @@ fn reload_under_load() -> Result<()> {
             carry(topology, 2)?;
             for (host, bundle) in bundles.iter().enumerate() {
                 files.write(host, text)?;
-                bundle.ask(&["reload", DEVICE])?;
+                bundle.ask(&["reload", DEVICE, &files.name(host)])?;
             }
             ready(bundles, links)?;
             for bundle in bundles.iter() {
@@ -188,7 +192,7 @@ fn whole_or_not() -> Result<()> {
     }
     let mut bundles = files.start(&topology)?;
     ready(&mut bundles, 2)?;
-    let bundle = &bundles[0];
+    let (bundle, file) = (&bundles[0], files.name(0));
     let wrong = [
         (format!("policy = \"rr\"\nmtu = 9000\nport = 7500\n{both}"), "port and mtu cannot change"),
         (format!("policy = \"rr\"\n{both}[[link]]\nnic = \"nowhere\"\n"), "link nowhere: no such NIC"),
@@ -200,7 +204,7 @@ fn whole_or_not() -> Result<()> {
     ];
     for (text, why) in &wrong {
         files.write(0, text)?;
-        let said = refused(bundle, &["reload", DEVICE])?;
+        let said = refused(bundle, &["reload", DEVICE, &file])?;
         ensure!(said.contains(why), "{said} in place of {why}");
         let status = bundle.status()?;
         let links: Vec<_> = status.peers[0].paths.iter().map(|path| path.nic.clone()).collect();
@@ -211,15 +215,17 @@ fn whole_or_not() -> Result<()> {
         ensure!(status.changed_by_hand.is_empty(), "{:?}", status.changed_by_hand);
     }
     files.write(0, &both)?;
-    let unchanged = bundle.ask(&["reload"])?;
+    let unchanged = bundle.ask(&["reload", &file])?;
     ensure!(unchanged == "nothing differs\n", "{unchanged}");
     let text = files.read(0)?.replace("/24\"]", "/24\", \"10.78.0.1/24\"]");
     fs::write(files.path(0), text)?;
-    let more = bundle.ask(&["reload", DEVICE])?;
+    let more = bundle.ask(&["reload", DEVICE, &file])?;
     let addresses = || topology.host(0).ip(&format!("-brief address show dev {DEVICE}"));
     ensure!(more == "address 10.78.0.1/24 added\n" && addresses()?.contains("10.78.0.1/24"), "{more}");
     files.write(0, &both)?;
-    bundle.ask(&["reload", DEVICE])?;
+    let unnamed = refused(bundle, &["reload", DEVICE])?;
+    ensure!(unnamed.contains(&format!("was started from {file}; allowed: to name the file")), "{unnamed}");
+    bundle.ask(&["reload", DEVICE, &file])?;
     ensure!(!addresses()?.contains("10.78.0.1/24"), "{}", addresses()?);
     send_both_ways(&topology, FILE)?;
     Bundle::stop_all(bundles)
@@ -265,16 +271,17 @@ fn by_hand() -> Result<()> {
     ensure!(kept.changed_by_hand == told && kept.policy == "rr", "{kept:?}");
     send_both_ways(&topology, FILE)?;
 
-    let saved = bundles[0].ask(&["save", DEVICE])?;
+    let file = files.name(0);
+    let saved = bundles[0].ask(&["save", DEVICE, &file])?;
     ensure!(saved.lines().count() == told.len(), "{saved}");
     let text = files.read(0)?;
     for line in ["# host 0\n", "policy = \"rr\"  # as ever\n", "[[link]]  # 1\n", "drained = true\n"] {
         ensure!(text.contains(line), "{line} is not in {text}");
     }
     ensure!(bundles[0].status()?.changed_by_hand.is_empty());
-    let again = bundles[0].ask(&["reload", DEVICE])?;
+    let again = bundles[0].ask(&["reload", DEVICE, &file])?;
     ensure!(again == "nothing differs\n", "{again}");
-    elsewhere(&bundles[0], &files.directory.path().join("elsewhere.toml"))?;
+    elsewhere(&bundles[0], files.directory.path())?;
     Bundle::stop_all(bundles)
 }
 
@@ -296,17 +303,21 @@ fn keys() -> Result<()> {
         for (host, bundle) in bundles.iter().enumerate() {
             files.write(host, &tables(&[0]))?;
             fs::write(files.path(host), files.read(host)?.replace("key = \"key\"\n", round))?;
-            let said = bundle.ask(&["reload", DEVICE])?;
+            let said = bundle.ask(&["reload", DEVICE, &files.name(host)])?;
             ensure!(said.contains("group key"), "{said}");
         }
         send_both_ways(&topology, FILE)?;
     }
     let old = files.directory.path().join("key");
-    let (old, first) = (old.to_str().context("a path")?, &bundles[0]);
-    first.ask(&["key", DEVICE, files.directory.path().join("new").to_str().context("a path")?, old])?;
+    let new = files.directory.path().join("new");
+    let (old, new) = (old.to_str().context("a path")?, new.to_str().context("a path")?);
+    let (first, file) = (&bundles[0], files.name(0));
+    first.ask(&["key", DEVICE, new, old])?;
     let by_hand = first.status()?.changed_by_hand;
     ensure!(by_hand.len() == 1 && by_hand[0].starts_with("accepted group key "), "{by_hand:?}");
-    first.ask(&["save", DEVICE])?;
+    let left = first.ask(&["save", DEVICE, &file])?;
+    ensure!(left.contains("group keys: still differ: `--key PATH` names the file"), "{left}");
+    first.ask(&["save", DEVICE, &file, "--key", new, "--key", old])?;
     let text = files.read(0)?;
     ensure!(text.contains(&format!("accept_keys = [\"{old}\"]\n")), "{text}");
     ensure!(first.status()?.changed_by_hand.is_empty());
@@ -314,9 +325,12 @@ fn keys() -> Result<()> {
 }
 
 /// What is in force, in a new file: the bundle takes to it.
-fn elsewhere(bundle: &Bundle<'_>, file: &Path) -> Result<()> {
-    let path = file.to_str().context("a path")?;
-    bundle.ask(&["save", DEVICE, path])?;
+fn elsewhere(bundle: &Bundle<'_>, directory: &Path) -> Result<()> {
+    let (file, key) = (directory.join("elsewhere.toml"), directory.join("key"));
+    let (path, key) = (file.to_str().context("a path")?, key.to_str().context("a path")?);
+    let without = refused(bundle, &["save", DEVICE, path])?;
+    ensure!(without.contains("a new file has to name the group key; allowed: `--key PATH`"), "{without}");
+    bundle.ask(&["save", DEVICE, path, "--key", key])?;
     let status = bundle.status()?;
     ensure!(status.file.as_deref() == Some(path) && status.changed_by_hand.is_empty(), "{status:?}");
     let again = bundle.ask(&["reload", path])?;

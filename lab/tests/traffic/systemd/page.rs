@@ -10,12 +10,13 @@ use tabane_kit::systemd::{Systemd, UNITS};
 use tabane_kit::tool;
 use tabane_kit::topology::{Topology, nic};
 
-use super::{SERVICE, analysed, has_no_rights_of_root, machine, peer, whole};
+use super::{KEY, SERVICE, analysed, has_no_rights_of_root, machine, peer, whole};
 use crate::traffic::stage::{FAST, plan};
 
 /// As packaged.
 const UNIT: &[u8] = include_bytes!("../../../../packaging/tabane-web.service");
-const ACCOUNTS: &[u8] = include_bytes!("../../../../packaging/sysusers.conf");
+pub(crate) const ACCOUNTS: (&str, &[u8], u32) =
+    ("usr/lib/sysusers.d/tabane.conf", include_bytes!("../../../../packaging/sysusers.conf"), 0o644);
 const PAGE: &str = "tabane-web.service";
 pub(crate) const PORT: u16 = 7480;
 /// What the program prints goes where it can be read: the container has no journal.
@@ -39,18 +40,50 @@ pub(crate) fn asked(systemd: &Systemd, port: u16, request: &str) -> Result<Strin
     tool::run(systemd.command("bash").args(["-c", &line]))
 }
 
+/// What the users of the helpers may ask, whatever program runs as them: a page that looks, one with actions, and the follower.
+fn taken_over(systemd: &Systemd) -> Result<()> {
+    let key = "/run/other.key";
+    tool::run(systemd.command("bash").args(["-c", &format!("umask 022; printf '%s' {KEY} >{key}")]))?;
+    let takes = ["upgrade", DEVICE];
+    let gives = ["key", DEVICE, key];
+    let changes = ["policy", DEVICE, "adaptive"];
+    for (group, words, may) in [
+        ("tabane-watch", &takes[..], false),
+        ("tabane-watch", &gives, false),
+        ("tabane-watch", &changes, false),
+        ("tabane-control", &takes, false),
+        ("tabane-control", &gives, false),
+        ("tabane-control", &changes, true),
+        ("tabane-follow", &takes, false),
+        ("tabane-follow", &changes, true),
+    ] {
+        let mut asks = systemd.command("setpriv");
+        let owner = if group == "tabane-follow" { group } else { "nobody" };
+        asks.args([&format!("--reuid={owner}"), &format!("--regid={group}"), "--clear-groups", "tabane"])
+            .args(words);
+        let output = asks.output()?;
+        let said = String::from_utf8_lossy(&output.stderr);
+        ensure!(
+            output.status.success() == may && (may || said.contains("refuses: ")),
+            "{group} {words:?}: {said}"
+        );
+    }
+    Ok(())
+}
+
 pub(super) fn unit() -> Result<()> {
     let topology = Topology::build(plan(&[FAST; super::LINKS]))?;
     let (host, directory) = (topology.host(0), tempfile::tempdir()?);
     let mut peer = peer(&topology, directory.path())?;
     let web = std::fs::read(program(None)?.with_file_name("tabane-web"))?;
     let (unit, drop_in) = (format!("{UNITS}/{PAGE}"), format!("{PRINTED}{ACTING}"));
-    let roots = format!("{PRINTED}ExecStart=/usr/bin/tabane-web --listen 127.0.0.1:{ROOTS_PORT}\n");
+    let roots =
+        format!("{PRINTED}ExecStart=/usr/bin/tabane-web --allow-actions --listen 127.0.0.1:{ROOTS_PORT}\n");
     let files: [(&str, &[u8], u32); 5] = [
         (&unit, UNIT, 0o644),
         (&format!("{UNITS}/{ROOTS}"), roots.as_bytes(), 0o644),
         ("usr/bin/tabane-web", &web, 0o755),
-        ("usr/lib/sysusers.d/tabane.conf", ACCOUNTS, 0o644),
+        ACCOUNTS,
         ("etc/systemd/system/tabane-web.service.d/lab.conf", drop_in.as_bytes(), 0o644),
     ];
     let systemd = machine(host, &files)?;
@@ -75,6 +108,12 @@ pub(super) fn unit() -> Result<()> {
         refused.contains("members of the group that may watch the bundle can ask for its status"),
         "{refused}"
     );
+    let resume = format!("POST /api/bundles/{DEVICE}/links/{}/resume", nic(0));
+    for request in [&drain, &resume] {
+        let done = asked(&systemd, ROOTS_PORT, request)?;
+        ensure!(done.starts_with("HTTP/1.1 200 "), "{done}");
+    }
+    taken_over(&systemd)?;
     for unit in [PAGE, ROOTS] {
         has_no_rights_of_root(&systemd, systemd.property(unit, "MainPID")?.parse()?)?;
     }
