@@ -268,7 +268,7 @@ impl KernelPath {
         self.peers[peer].is_ready = known.is_some_and(|(_, is_ready)| is_ready);
         if known.is_none() {
             self.peers[peer].policy = Policy::default();
-            (0..LINKS).try_for_each(|link| self.set_path(peer, link, None))?;
+            (0..LINKS).try_for_each(|link| self.set_path(peer, link, None).map(drop))?;
         }
         self.write_peer(peer)
     }
@@ -282,13 +282,22 @@ impl KernelPath {
     }
 
     /// Says what is known of a link's way to a peer; `None`: there is none. Frames from the peer's address are received on links
-    /// that have a NIC, also when the path is not up.
+    /// that have a NIC, also when the path is not up. An address on a link belongs to the peer that has it first: `false` when that
+    /// is another one; then there is no way.
     ///
     /// # Errors
     /// [`Error::Number`], [`Error::Map`].
-    pub fn set_path(&mut self, peer: usize, link: usize, known: Option<PathState>) -> Result<(), Error> {
+    pub fn set_path(&mut self, peer: usize, link: usize, known: Option<PathState>) -> Result<bool, Error> {
         check("link", link, LINKS)?;
         check("peer", peer, self.peers.len())?;
+        let is_others = |state: &PathState| {
+            let has = |(other, peer_state): (usize, &PeerState)| {
+                other != peer && peer_state.paths[link].is_some_and(|path| path.remote.ip == state.remote.ip)
+            };
+            self.peers.iter().enumerate().any(has)
+        };
+        let wanted = known;
+        let known = wanted.filter(|state| !is_others(state));
         self.forget_source(peer, link)?;
         self.peers[peer].paths[link] = known;
         // No flow has a path that is closed, so that none of its frames goes on in cells.
@@ -296,7 +305,8 @@ impl KernelPath {
             self.write_peer(peer)?;
         }
         self.write_path(peer, link)?;
-        self.write_peer(peer)
+        self.write_peer(peer)?;
+        Ok(known.is_some() == wanted.is_some())
     }
 
     /// Says how fast and how far a path is that is known. Frames on their way do not notice.

@@ -70,6 +70,8 @@ struct Known {
     policy: Policy,
     order: Option<KernelOrder>,
     paths: [Option<(KernelEnd, bool)>; LINKS],
+    /// Where it says that it receives, where another node does: it is written again each time, until that has left.
+    claimed: [Option<KernelEnd>; LINKS],
     /// Whether each path worked, when it was written.
     up: [bool; LINKS],
     paces: [Pace; LINKS],
@@ -86,6 +88,7 @@ impl Known {
             policy: Policy::default(),
             order: None,
             paths: [None; LINKS],
+            claimed: [None; LINKS],
             up: [false; LINKS],
             paces: [Pace::default(); LINKS],
             said: None,
@@ -284,7 +287,7 @@ impl Peers {
         for path in peer.paths.iter().filter(|path| path.open && peer.choosing.spreads()) {
             self.set_pace(number, path, peer.choosing, fastest)?;
         }
-        self.set_ready(number, is_ready)?;
+        self.set_ready(number, is_ready && self.known[number].paths.iter().any(Option::is_some))?;
         for link in given_up {
             self.programs.send_again(number, link, AGAIN_WITHIN);
         }
@@ -374,15 +377,23 @@ impl Peers {
             is_up,
             pace: self.known[number].paces[link],
         });
-        self.programs.set_path(number, link, state)?;
-        self.known[number].paths[link] = wanted;
+        let is_taken = !self.programs.set_path(number, link, state)?;
+        self.known[number].paths[link] = wanted.filter(|_| !is_taken);
+        self.known[number].claimed[link] = wanted.filter(|_| is_taken).map(|(end, _)| end);
         Ok(())
     }
 
     /// Records which way frames to a peer take, when that has changed for longer than a moment.
     fn say(&mut self, number: usize, needs: Option<NeedsCells>, words: &Words<'_>) {
-        let Some(now) = needs.map_or(Some(Ok(())), |needs| words(needs).map(Err)) else { return };
         let known = &mut self.known[number];
+        let claimed = known.claimed.iter().flatten().next();
+        let claimed = claimed.map(|end| format!("another node receives at its address {}", end.address));
+        let now = match (needs, claimed) {
+            (Some(needs), _) => words(needs).map(Err),
+            (None, Some(claimed)) => Some(Err(claimed)),
+            (None, None) => Some(Ok(())),
+        };
+        let Some(now) = now else { return };
         if self.held || known.said.as_ref() == Some(&now) {
             return;
         }

@@ -184,13 +184,17 @@ pub(crate) fn follows_paths() -> Result<(), Box<dyn Error>> {
         Ok::<_, Box<dyn Error>>(run(kernel_path, Which::Receive, &on_link(link, 0, &sent))?.0)
     };
     assert_eq!(taken(&kernel_path, 1)?, REDIRECT);
-    kernel_path.set_path(0, 1, None)?;
+    assert!(!kernel_path.set_path(1, 1, Some(path(1)))?, "the address is peer 0's");
+    assert_eq!(taken(&kernel_path, 1)?, REDIRECT, "and stays so");
+    kernel_path.set_peer(1, None)?;
+    assert_eq!(taken(&kernel_path, 1)?, REDIRECT, "also when the other leaves");
+    assert!(kernel_path.set_path(0, 1, None)?);
     let seen = counted(&kernel_path, || {
         assert_eq!(taken(&kernel_path, 1)?, NEXT);
         Ok(())
     })?;
     assert_eq!(seen, [("pass_source", 1)]);
-    kernel_path.set_path(1, 1, Some(path(1)))?;
+    assert!(kernel_path.set_path(1, 1, Some(path(1)))?);
     assert_eq!(taken(&kernel_path, 1)?, DROP, "the address of peer 0 by the path of peer 1");
     Ok(())
 }
