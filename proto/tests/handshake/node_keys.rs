@@ -174,7 +174,7 @@ fn who_claims_the_keys_of_others_parts_and_stops_nobody() {
             for to in 0..2 {
                 let renews = milli % 2 == 0 && net.links_up(to) > 0;
                 let cell = initiation(&net, to, (1 - to, u32::MAX - milli % 3, renews));
-                net.receive(to, (milli % 2) as u8, endpoint(1 - to, 0), &cell);
+                net.receive(to, u8::from(milli % 2 == 0), endpoint(1 - to, 0), &cell);
                 greeted += 1;
             }
         }

@@ -50,7 +50,11 @@ impl InTheClear {
         let hello = if renews {
             Hello { session: *session, your_session: *given, ..*hello }
         } else {
-            Hello { session: random.within(1..=0xffff) as u16, your_session: 0, ..*hello }
+            Hello {
+                session: u16::try_from(random.within(1..=0xffff)).unwrap_or(1),
+                your_session: 0,
+                ..*hello
+            }
         };
         let mut group = group(hello.node, random.number());
         let (mut payload, mut body) = ([0; HELLO_MAX], Vec::new());

@@ -6,7 +6,7 @@
 use super::{Agreement, Progress, SAY_AGAIN_AFTER, Tentative, introduction, reject};
 use crate::counters::Counters;
 use crate::outbox::Outputs;
-use crate::security::{Number, TAG};
+use crate::security::{Number, PublicKey, TAG};
 use crate::session::cookie::Admission;
 use crate::session::keyring::Agreed;
 use crate::session::{Origin, Sessions};
@@ -125,16 +125,7 @@ impl Sessions {
             // It does not know yet that this node has joined.
             return Some(Progress::Greeted(hello));
         }
-        if live.is_some_and(|index| !self.is_same(now, index, peer_key, out)) {
-            return None;
-        }
-        if live.is_some_and(|index| self.next_epoch(index) != Some(message.epoch)) {
-            out.counters.drop_replayed += 1;
-            return None;
-        }
-        if live != vouched {
-            // Who has the keys of the session would have vouched.
-            out.counters.drop_forged += 1;
+        if !self.may_answer(now, message, peer_key, (live, vouched), out) {
             return None;
         }
         self.handshakes.make_room(hello.node);
@@ -183,6 +174,26 @@ impl Sessions {
         };
         self.handshakes.tentative.push(tentative);
         None
+    }
+
+    /// Whether an initiation may be answered: of a new session always; of the session that is `live` when it comes from its peer, in
+    /// time, and the session's keys have `vouched` for it.
+    fn may_answer(
+        &self,
+        now: Instant,
+        message: &Message<'_>,
+        peer_key: Option<PublicKey>,
+        (live, vouched): (Option<u16>, Option<u16>),
+        out: &mut Outputs,
+    ) -> bool {
+        if live.is_some_and(|index| !self.is_same(now, index, peer_key, out)) {
+            return false;
+        }
+        let is_late = live.is_some_and(|index| self.next_epoch(index) != Some(message.epoch));
+        let is_forged = !is_late && live != vouched;
+        out.counters.drop_replayed += u64::from(is_late);
+        out.counters.drop_forged += u64::from(is_forged);
+        !is_late && !is_forged
     }
 
     fn reply<'a>(&self, message: &Message<'_>, step: Step, body: &'a [u8]) -> Message<'a> {
