@@ -119,7 +119,7 @@ pub(crate) fn init(flags: InitFlags) -> anyhow::Result<()> {
     let line = token.line();
     print(&format!(
         "{started}\nOn each other machine `tabane join` asks for this line. Who has it belongs to the group:\n\n{}\n\n\
-         In a script: echo LINE | tabane join --yes --link NIC --link NIC --address ADDRESS\n",
+         In a script: tabane join --yes --link NIC --link NIC --address ADDRESS < FILE, where FILE has the line and mode 0600\n",
         line.as_str()
     ))
 }

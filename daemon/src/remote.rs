@@ -13,7 +13,7 @@ use crate::events::Entry;
 use crate::key::{Key, KeyError, Owner};
 use crate::metrics::{self, Asked, Format};
 use crate::status::Status;
-use crate::stdout::{columns, has_colours, print};
+use crate::stdout::{columns, has_colours, print, print_json, printable_json, say};
 
 /// A link is drained when no data has passed over it for so long, and that is waited for at most for so long.
 const QUIET_FOR: Duration = Duration::from_millis(100);
@@ -29,8 +29,11 @@ pub(crate) fn events(name: &str, follow: bool, json: bool) -> anyhow::Result<()>
     let mut answer = control::ask(name, &Request::Events)?;
     let events: Vec<Entry> =
         serde_json::from_value(answer["events"].take()).context("no events in the answer")?;
-    let lines = events.iter().map(|event| if json { serde_json::to_string(event) } else { Ok(event.line()) });
-    print(&lines.map(|line| Ok(line? + "\n")).collect::<serde_json::Result<String>>()?)
+    let line = |event: &Entry| -> anyhow::Result<String> {
+        let line = if json { printable_json(&serde_json::to_string(event)?) } else { event.line() };
+        Ok(line + "\n")
+    };
+    print(&events.iter().map(line).collect::<anyhow::Result<String>>()?)
 }
 
 /// The status of the bundle `name`.
@@ -41,7 +44,7 @@ pub(crate) fn status_of(name: &str) -> anyhow::Result<Status> {
 
 /// Prints the status of the bundle `name` as JSON.
 pub(crate) fn status_json(name: &str) -> anyhow::Result<()> {
-    print(&format!("{:#}\n", control::ask(name, &Request::Status)?))
+    print_json(&control::ask(name, &Request::Status)?)
 }
 
 /// Prints the status of the bundle `name`, or of all that are up here, in one screen each, or all of it.
@@ -73,7 +76,7 @@ pub(crate) fn list(json: bool) -> anyhow::Result<()> {
         statuses.push(control::ask(&name, &Request::Status)?);
     }
     if json {
-        return print(&format!("{:#}\n", serde_json::Value::from(statuses)));
+        return print_json(&statuses.into());
     }
     let colour = has_colours();
     let lines = statuses
@@ -107,10 +110,10 @@ pub(crate) fn engine((name, engine): (String, Option<String>)) -> anyhow::Result
 fn show_or_switch(name: &str, what: &str, request: Option<Request>) -> anyhow::Result<()> {
     let word = |answer: &serde_json::Value, key: &str| answer[key].as_str().unwrap_or("?").to_owned();
     let Some(request) = request else {
-        return print(&format!("{}\n", word(&control::ask(name, &Request::Status)?, what)));
+        return say(&word(&control::ask(name, &Request::Status)?, what));
     };
     let answer = control::ask(name, &request)?;
-    print(&format!("{what} {}, was {}\n", word(&answer, "new"), word(&answer, "old")))
+    say(&format!("{what} {}, was {}", word(&answer, "new"), word(&answer, "old")))
 }
 
 /// Sends the keys in `files` to the bundle `name`, which cannot open files.
@@ -120,14 +123,14 @@ pub(crate) fn change_keys(name: &str, files: &[PathBuf]) -> anyhow::Result<()> {
     let keys = keys.map_err(|error| BadInput::new(format!("{error}; allowed: {}", KeyError::ALLOWED)))?;
     let answer = control::ask(name, &Request::Keys { keys })?;
     let group = answer["group"].as_str().unwrap_or("?");
-    print(&format!("group {group}, {} further keys accepted\n", files.len() - 1))
+    say(&format!("group {group}, {} further keys accepted", files.len() - 1))
 }
 
 /// Sets which nodes the bundle `name` lets in from now on: those with these keys, or every node of the group.
 pub(crate) fn change_allow(name: &str, allow: Option<Vec<String>>) -> anyhow::Result<()> {
     let answer = control::ask(name, &Request::Allow { allow })?;
     match answer["allowed"].as_u64() {
-        Some(count) => print(&format!("{count} node keys allowed\n")),
+        Some(count) => say(&format!("{count} node keys allowed")),
         None => print("every node of the group allowed\n"),
     }
 }
@@ -140,7 +143,7 @@ pub(crate) fn change_link(name: &str, request: &Request) -> anyhow::Result<()> {
         Request::LinkResume { .. } => "carries data again",
         _ => "left",
     };
-    print(&format!("link {} {done}\n", answer["link"]))
+    say(&format!("link {} {done}", answer["link"]))
 }
 
 /// Drains a link of the bundle `name`, and waits until no data passes over it any more.
@@ -156,7 +159,7 @@ pub(crate) fn drain_link(name: &str, link: String) -> anyhow::Result<()> {
     let (mut before, mut since) = (passed()?, Instant::now());
     while since.elapsed() < QUIET_FOR {
         if Instant::now() > deadline {
-            return print(&format!("link {link} drains, but data still comes over it from a peer\n"));
+            return say(&format!("link {link} drains, but data still comes over it from a peer"));
         }
         std::thread::sleep(QUIET_FOR / 10);
         let now = passed()?;
@@ -164,7 +167,7 @@ pub(crate) fn drain_link(name: &str, link: String) -> anyhow::Result<()> {
             (before, since) = (now, Instant::now());
         }
     }
-    print(&format!("link {link} is drained: no data passes over it\n"))
+    say(&format!("link {link} is drained: no data passes over it"))
 }
 
 /// Changes a link of the bundle `name`, and prints what has changed.
@@ -178,32 +181,31 @@ pub(crate) fn print_changes(answer: &Value) -> anyhow::Result<()> {
     if changes.is_empty() {
         return print("nothing differs\n");
     }
-    print(&changes.into_iter().map(|change| change + "\n").collect::<String>())
+    changes.iter().try_for_each(|change| say(change))
 }
 
 /// Prints the classes of the bundle `name`, each with its number.
 pub(crate) fn list_classes(name: &str) -> anyhow::Result<()> {
     let answer = control::ask(name, &Request::Classes)?;
     let classes: Vec<String> = serde_json::from_value(answer["classes"].clone()).unwrap_or_default();
-    let lines = (1..).zip(&classes).map(|(number, class)| format!("{number}  {class}\n"));
-    print(&lines.collect::<String>())
+    (1..).zip(&classes).try_for_each(|(number, class)| say(&format!("{number}  {class}")))
 }
 
 /// Adds a class to the bundle `name`, and prints its number.
 pub(crate) fn add_class(name: &str, class: String, before: Option<usize>) -> anyhow::Result<()> {
     let answer = control::ask(name, &Request::ClassAdd { class, before })?;
-    print(&format!("class {}\n", answer["number"]))
+    say(&format!("class {}", answer["number"]))
 }
 
 /// Removes a class of the bundle `name`, and prints what it was.
 pub(crate) fn remove_class(name: &str, number: usize) -> anyhow::Result<()> {
     let answer = control::ask(name, &Request::ClassRemove { number })?;
-    print(&format!("was {}\n", answer["class"].as_str().unwrap_or("?")))
+    say(&format!("was {}", answer["class"].as_str().unwrap_or("?")))
 }
 
 /// Prints one line of the log; `false` when stdout is closed.
 fn print_event(line: &str, json: bool) -> io::Result<bool> {
-    let text = if json { line.to_owned() } else { serde_json::from_str::<Entry>(line)?.line() };
+    let text = if json { printable_json(line) } else { serde_json::from_str::<Entry>(line)?.line() };
     let mut stdout = io::stdout().lock();
     match writeln!(stdout, "{text}").and_then(|()| stdout.flush()) {
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(false),

@@ -3,6 +3,10 @@
 use std::io::{self, IsTerminal, Write};
 
 use rustix::termios::tcgetwinsize;
+use serde_json::Value;
+
+use crate::config::problem::escaped;
+use crate::error::one_line;
 
 /// Writes `text` to stdout; that a reader such as `head` left early is no error.
 pub(crate) fn print(text: &str) -> anyhow::Result<()> {
@@ -11,6 +15,29 @@ pub(crate) fn print(text: &str) -> anyhow::Result<()> {
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(error.into()),
         _ => Ok(()),
     }
+}
+
+/// Writes a sentence that another process has had a part in, as one line: it may have been taken over, and the reader be root's
+/// terminal.
+pub(crate) fn say(sentence: &str) -> anyhow::Result<()> {
+    print(&(one_line(sentence) + "\n"))
+}
+
+/// Writes JSON, indented.
+pub(crate) fn print_json(value: &Value) -> anyhow::Result<()> {
+    print(&printable_json(&format!("{value:#}\n")))
+}
+
+/// JSON in which characters that do not print are escaped: its strings may be what peers say.
+pub(crate) fn printable_json(text: &str) -> String {
+    let escaped = |letter: char| {
+        let is_hidden = letter != '\n' && !letter.is_ascii_graphic() && escaped(letter).nth(1).is_some();
+        let mut units = [0; 2];
+        let units = if is_hidden { letter.encode_utf16(&mut units) } else { &mut units[..0] };
+        let escapes = units.iter().map(|unit| format!("\\u{unit:04x}")).collect::<String>();
+        if is_hidden { escapes } else { letter.to_string() }
+    };
+    text.chars().map(escaped).collect()
 }
 
 /// Whether it is a terminal whose user wants colours: <https://no-color.org>, a variable `NO_COLOR` that is set and not empty asks
@@ -77,5 +104,15 @@ mod tests {
         assert_eq!(wrapped(&long), long, "a word is never broken");
         let coloured = format!("\x1b[31m{}\x1b[0m {}", "d".repeat(40), "e".repeat(39));
         assert_eq!(wrapped(&coloured), coloured, "80 columns");
+    }
+
+    #[test]
+    fn json_is_the_same_and_prints_nothing_hidden() {
+        let text =
+            serde_json::json!({ "name": "\u{9b}31m \u{202e}b\u{e0001} \n \"束ね\" \u{7f}" }).to_string();
+        let printed = printable_json(&text);
+        assert!(printed.contains(r"\u009b31m \u202eb\udb40\udc01") && printed.contains("束ね"), "{printed}");
+        let read = |text: &str| serde_json::from_str::<Value>(text).expect("JSON");
+        assert_eq!(read(&printed), read(&text));
     }
 }

@@ -6,9 +6,9 @@
 mod pcapng;
 mod places;
 
-use std::fs::OpenOptions;
+use std::fs::{File, OpenOptions, Permissions};
 use std::io::{self, BufWriter, Write};
-use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant, SystemTime};
 
@@ -255,12 +255,24 @@ fn comment(status: &Status, what: What) -> String {
     }
 }
 
+/// A file that only its owner may read, also when it was there. A symbolic link may be somebody else's, and is not followed.
+fn private(output: &Path) -> io::Result<File> {
+    let mut options = OpenOptions::new();
+    options.write(true).create(true).mode(0o600).custom_flags(libc::O_NOFOLLOW);
+    let file = options.open(output)?;
+    if file.metadata()?.is_file() {
+        file.set_permissions(Permissions::from_mode(0o600))?;
+        file.set_len(0)?;
+    }
+    Ok(file)
+}
+
 /// The file: only its owner may read it, for it shows what others say to each other.
 fn open(output: &Path) -> anyhow::Result<BufWriter<Box<dyn Write>>> {
     let out: Box<dyn Write> = if output == Path::new("-") {
         Box::new(io::stdout())
     } else {
-        let file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(output);
+        let file = private(output);
         Box::new(
             file.map_err(|error| BadInput::new(format!("{} cannot be written: {error}", output.display())))?,
         )
@@ -273,5 +285,26 @@ fn refused(error: CaptureError) -> anyhow::Error {
     match error {
         CaptureError::Failed { .. } => error.into(),
         _ => BadInput::new(error.to_string()).into(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_its_owner_reads_the_file_also_when_it_was_there() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let (old, link) = (directory.path().join("old"), directory.path().join("link"));
+        std::fs::write(&old, "for all").expect("written");
+        std::fs::set_permissions(&old, Permissions::from_mode(0o644)).expect("its owner may");
+        private(&old).expect("a file");
+        let metadata = std::fs::metadata(&old).expect("it is there");
+        assert_eq!((metadata.permissions().mode() & 0o777, metadata.len()), (0o600, 0));
+        std::fs::write(&old, "of somebody else").expect("written");
+        std::os::unix::fs::symlink(&old, &link).expect("a link");
+        private(&link).expect_err("it may lead anywhere");
+        assert_eq!(std::fs::read_to_string(&old).expect("text"), "of somebody else");
+        private(Path::new("/dev/null")).expect("no file, but writable");
     }
 }

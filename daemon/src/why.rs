@@ -16,7 +16,7 @@ mod tests;
 use serde::Serialize;
 
 use crate::error::one_line;
-use crate::stdout::{line, print, wrapped};
+use crate::stdout::{line, print, print_json, wrapped};
 use facts::Facts;
 
 /// The names of all limits, in the order of `docs/doctor.md`.
@@ -61,7 +61,7 @@ pub(crate) fn why(name: &str, json: bool) -> anyhow::Result<()> {
     let facts = gather::gather(name)?;
     let verdict = judge::judge(&facts);
     if json {
-        return print(&format!("{:#}\n", serde_json::to_value(&verdict)?));
+        return print_json(&serde_json::to_value(&verdict)?);
     }
     print(&verdict.text(line()))
 }

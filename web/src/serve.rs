@@ -10,6 +10,7 @@ use hyper::server::conn::http1;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
 use rustix::event::{PollFd, PollFlags, poll};
+use rustix::net::sockopt::set_tcp_user_timeout;
 use tabane_io::Signals;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, UnixListener};
@@ -22,6 +23,8 @@ use crate::socket::Socket;
 const CONNECTIONS_MAX: usize = 64;
 /// Time for a request's head. Who is silent for longer gives the place back.
 const HEAD_WAIT: Duration = Duration::from_secs(10);
+/// A client that takes nothing of an answer for so many milliseconds loses its place: the kernel ends the connection.
+const TAKEN_WITHIN: u32 = if cfg!(test) { 1_000 } else { 10_000 };
 /// Bytes of a request's head at most.
 const HEAD_BYTES_MAX: usize = 16 << 10;
 /// Questions to bundles that are under way at once.
@@ -71,7 +74,11 @@ impl Server {
         while let Ok(place) = Arc::clone(&self.places).acquire_owned().await {
             match &self.listener {
                 Listener::Tcp(listener) => {
-                    self.admit(listener.accept().await.map(|(stream, _)| stream), place).await;
+                    let accepted = listener.accept().await.and_then(|(stream, _)| {
+                        set_tcp_user_timeout(&stream, TAKEN_WITHIN)?;
+                        Ok(stream)
+                    });
+                    self.admit(accepted, place).await;
                 }
                 Listener::Unix(listener) => {
                     self.admit(listener.accept().await.map(|(stream, _)| stream), place).await;
@@ -101,5 +108,40 @@ impl Server {
                 tokio::time::sleep(PAUSE).await;
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{Read, Write};
+    use std::net::TcpStream;
+
+    use axum::routing::get;
+
+    use super::*;
+
+    /// A client asks for much, and reads nothing of it.
+    #[test]
+    fn who_takes_no_answer_loses_the_place() {
+        const WITHIN: Duration = Duration::from_secs(60);
+        let runtime = Builder::new_current_thread().enable_all().build().expect("a runtime");
+        runtime.block_on(async {
+            let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+            let address = listener.local_addr().expect("an address");
+            let router = Router::new().route("/", get(async || "x".repeat(1 << 20)));
+            let places = Arc::new(Semaphore::new(1)); // which is free for the next connection
+            tokio::spawn(Server { listener: Listener::Tcp(listener), router, places }.serve());
+            let mut client = TcpStream::connect(address).expect("a connection");
+            let asks = b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n".repeat(100);
+            client.write_all(&asks).expect("they fit");
+            let next = tokio::task::spawn_blocking(move || {
+                let mut next = TcpStream::connect(address)?;
+                next.write_all(b"GET / HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")?;
+                next.set_read_timeout(Some(WITHIN))?;
+                next.read_exact(&mut [0; 100])
+            });
+            next.await.expect("a thread").expect("the place is free again");
+            drop(client);
+        });
     }
 }
