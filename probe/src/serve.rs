@@ -8,11 +8,11 @@
 mod datagrams;
 mod session;
 
+use std::collections::BTreeMap;
 use std::io::{self, ErrorKind};
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
 use std::str::FromStr;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -37,6 +37,8 @@ const DELAY_MAX_US: u64 = 1_000_000;
 pub struct Limits {
     /// Sessions at a time; further ones are refused.
     pub sessions: usize,
+    /// Sessions of one address at a time: it leaves room for others.
+    pub of_one: usize,
     /// Time until the request must be there.
     pub request: Duration,
     /// Time without a byte after which a session ends.
@@ -49,6 +51,7 @@ impl Default for Limits {
     fn default() -> Limits {
         Limits {
             sessions: 64,
+            of_one: 32,
             request: Duration::from_secs(5),
             silence: Duration::from_secs(10),
             session: Duration::from_secs(3_600),
@@ -85,8 +88,11 @@ pub struct Server {
     listener: TcpListener,
     limits: Limits,
     delay: Option<Delay>,
-    open: Arc<AtomicUsize>,
+    open: Open,
 }
+
+/// How many sessions of each address are open.
+type Open = Arc<Mutex<BTreeMap<IpAddr, usize>>>;
 
 impl Server {
     /// Listens at `address`; at `[::]` also for IPv4.
@@ -143,11 +149,13 @@ impl Server {
 
     /// Starts a session on a thread of its own, if there is room for it.
     fn admit(&self, mut stream: TcpStream, from: SocketAddr) {
-        let Some(seat) = Seat::take(&self.open, self.limits.sessions) else {
-            let why = format!("{} sessions are open, and no more are allowed", self.limits.sessions);
-            // A new connection has room for a line; a client that does not read it sees the connection end.
-            let _ = wire::write_line(&mut stream, &Answer::Refused(why));
-            return;
+        let seat = match Seat::take(&self.open, &self.limits, from.ip().to_canonical()) {
+            Ok(seat) => seat,
+            Err(why) => {
+                // A new connection has room for a line; a client that does not read it sees the connection end.
+                let _ = wire::write_line(&mut stream, &Answer::Refused(why));
+                return;
+            }
         };
         let (limits, delay) = (self.limits, self.delay);
         let session = move || {
@@ -165,20 +173,34 @@ impl Server {
 
 /// One of the sessions that may be open at a time; given back when it is dropped.
 struct Seat {
-    open: Arc<AtomicUsize>,
+    open: Open,
+    address: IpAddr,
 }
 
 impl Seat {
-    fn take(open: &Arc<AtomicUsize>, most: usize) -> Option<Seat> {
-        let one_more = |count| (count < most).then_some(count + 1);
-        open.fetch_update(Ordering::Relaxed, Ordering::Relaxed, one_more).ok()?;
-        Some(Seat { open: Arc::clone(open) })
+    fn take(open: &Open, limits: &Limits, address: IpAddr) -> Result<Seat, String> {
+        let mut seats = open.lock().unwrap_or_else(PoisonError::into_inner);
+        let (all, its) = (seats.values().sum::<usize>(), seats.get(&address).copied().unwrap_or_default());
+        if all >= limits.sessions {
+            return Err(format!("{all} sessions are open, and no more are allowed"));
+        }
+        if its >= limits.of_one {
+            return Err(format!(
+                "{its} sessions of {address} are open, and no more of one address are allowed"
+            ));
+        }
+        seats.insert(address, its + 1);
+        Ok(Seat { open: Arc::clone(open), address })
     }
 }
 
 impl Drop for Seat {
     fn drop(&mut self) {
-        self.open.fetch_sub(1, Ordering::Relaxed);
+        let mut seats = self.open.lock().unwrap_or_else(PoisonError::into_inner);
+        let left = seats.remove(&self.address).unwrap_or_default() - 1;
+        if left > 0 {
+            seats.insert(self.address, left);
+        }
     }
 }
 

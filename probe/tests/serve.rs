@@ -13,6 +13,7 @@ use tabane_probe::wire::{self, Answer, Ask, LINE_MAX, Received, Request, SIZES_M
 /// Limits that a test can wait for.
 const SHORT: Limits = Limits {
     sessions: 2,
+    of_one: 2,
     request: Duration::from_millis(300),
     silence: Duration::from_millis(300),
     session: Duration::from_millis(1_500),
@@ -238,17 +239,25 @@ fn no_session_lasts_for_ever() {
 
 #[test]
 fn sessions_are_bounded_and_their_seats_come_back() {
-    let stage = Stage::new(Limits { sessions: 2, ..Limits::default() });
-    let sink = request(Ask::Sink);
-    let held = [stage.ask(&sink), stage.ask(&sink)];
-    assert!(held.iter().all(|(_, answer)| *answer == Answer::Ready { port: None }));
-    let why = "2 sessions are open, and no more are allowed".to_owned();
-    let mut third = stage.connect();
-    let answer: Answer = wire::read_line(&mut third, AT_LAST).expect("answered");
-    assert_eq!(answer, Answer::Refused(why));
-    drop(held);
-    let begin = Instant::now();
-    while stage.ask(&sink).1 != (Answer::Ready { port: None }) {
-        assert!(begin.elapsed() < AT_LAST, "the seats do not come back");
+    let limits = Limits::default();
+    for (limits, why) in [
+        (Limits { sessions: 2, ..limits }, "2 sessions are open, and no more are allowed"),
+        (
+            Limits { of_one: 2, ..limits },
+            "2 sessions of 127.0.0.1 are open, and no more of one address are allowed",
+        ),
+    ] {
+        let stage = Stage::new(limits);
+        let sink = request(Ask::Sink);
+        let held = [stage.ask(&sink), stage.ask(&sink)];
+        assert!(held.iter().all(|(_, answer)| *answer == Answer::Ready { port: None }));
+        let mut third = stage.connect();
+        let answer: Answer = wire::read_line(&mut third, AT_LAST).expect("answered");
+        assert_eq!(answer, Answer::Refused(why.to_owned()));
+        drop(held);
+        let begin = Instant::now();
+        while stage.ask(&sink).1 != (Answer::Ready { port: None }) {
+            assert!(begin.elapsed() < AT_LAST, "the seats do not come back");
+        }
     }
 }
