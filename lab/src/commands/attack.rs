@@ -1,4 +1,4 @@
-//! A hostile node among bundles: it hears one link, sends what it likes there, and has not the key.
+//! A hostile node among bundles: it hears one link, sends what it likes there, and has not the key, or nothing but the key.
 //!
 //! ```text
 //!  h1.eth1 ── port1 [ s1 ] port2 ── eth1.h2       the hostile node hears port1, and sends out of port2
@@ -67,7 +67,9 @@ struct Scene<'a> {
     hostile: Hostile,
     stranger: Stranger,
     daemon: &'a Path,
-    wrong_key: String,
+    /// The file of the group's key, and of one that it has not, or not yet.
+    key: String,
+    other_key: String,
 }
 
 /// Runs the wanted attacks.
@@ -102,7 +104,7 @@ impl<'a> Scene<'a> {
     /// Starts both bundles, heard from their first cell on, with keys of their `number`.
     fn set(topology: &'a Topology, daemon: &'a Path, keys: &Path, number: usize) -> Result<Scene<'a>> {
         let key = new_key(daemon, &keys.join(format!("group-{number}")))?;
-        let wrong_key = new_key(daemon, &keys.join(format!("wrong-{number}")))?;
+        let other_key = new_key(daemon, &keys.join(format!("other-{number}")))?;
         let stranger = Stranger::of(topology.host(trial::STRANGER))?;
         let options = with_key(daemon, &key);
         let hearing = Hostile::enter(topology)?.hear();
@@ -111,7 +113,7 @@ impl<'a> Scene<'a> {
         for bundle in &mut bundles {
             bundle.wait_until("the other host", |status| status.is_ready(1, LINKS))?;
         }
-        Ok(Scene { topology, bundles, hostile: hearing.finish()?, stranger, daemon, wrong_key })
+        Ok(Scene { topology, bundles, hostile: hearing.finish()?, stranger, daemon, key, other_key })
     }
 
     fn statuses(&self) -> Result<Vec<Status>> {

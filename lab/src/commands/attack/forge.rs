@@ -1,7 +1,7 @@
 //! The kinds of attack, and the cells that each is made of.
 //!
 //! The hostile node knows the wire format, hears the link from the start and sends what it likes under any address; it
-//! has not the key. Cells that pretend to be part of a session carry the numbers that come next there.
+//! has not the key, but for one attack. Cells that pretend to be part of a session carry the numbers that come next there.
 
 use std::ops::Range;
 
@@ -10,7 +10,11 @@ use rand::rngs::StdRng;
 use rand::{Rng, RngExt, SeedableRng};
 
 use super::frame::{Datagram, FROM_ADDRESS, FROM_MAC};
-use super::recording::{DATA, GREETING, HANDSHAKE, HEARTBEAT, Recording};
+use super::recording::{DATA, GREETING, HANDSHAKE, HEARTBEAT, Recording, kind};
+use tabane_proto::security::{Security, TAG};
+use tabane_proto::wire::handshake::{Message, Step, Tagged};
+use tabane_proto::wire::hello::{HELLO_MAX, Hello};
+use tabane_seal::{Cipher, Group, Random};
 
 /// EtherType of forged frames (local experiments 1), by which they are known at the victim's device.
 pub(super) const FORGED_ETHERTYPE: [u8; 2] = [0x88, 0xb5];
@@ -19,6 +23,8 @@ const AHEAD: Range<u32> = 1..64;
 /// Cells of an ordinary attack in a second, and of a flood.
 const PER_SECOND: u32 = 10_000;
 const FLOOD_PER_SECOND: u32 = 100_000;
+/// Handshakes that look right: each makes the victim compute.
+const CLAIMED_PER_SECOND: u32 = 200;
 /// Length of a handshake cell of noise: about that of a real one.
 const HANDSHAKE_BYTES: usize = 200;
 /// Places in a cell (docs/wire.md, 3 and 8).
@@ -59,6 +65,8 @@ pub(super) enum Attack {
     Addresses,
     /// Heartbeats that say that all links are down
     Reports,
+    /// 200 handshakes a second in the other node's name, under a stolen group key, while the group changes its key
+    Claimed,
     /// A node with another key, on every link
     WrongKey,
     /// The whole session replayed to a daemon that was started again
@@ -72,6 +80,8 @@ pub(super) struct Forger {
     stranger: Stranger,
     /// What is replayed when it is not what is heard at the time.
     former: Option<Vec<Datagram>>,
+    /// Group keys that it has stolen.
+    keys: Vec<[u8; 32]>,
     random: StdRng,
     /// Cells made so far.
     made: usize,
@@ -91,6 +101,7 @@ impl Attack {
             Attack::Greetings | Attack::Handshakes | Attack::HandshakesReplayed | Attack::Addresses => {
                 FLOOD_PER_SECOND
             }
+            Attack::Claimed => CLAIMED_PER_SECOND,
             _ => PER_SECOND,
         }
     }
@@ -111,7 +122,13 @@ impl Forger {
     /// For `attack`, with random numbers from `seed`; `former`: the session before a restart.
     pub(super) fn new(attack: Attack, stranger: Stranger, former: Option<&Recording>, seed: u64) -> Forger {
         let whole = |former: &Recording| former.beginnings.iter().chain(&former.recent).cloned().collect();
-        Forger { attack, stranger, former: former.map(whole), random: StdRng::seed_from_u64(seed), made: 0 }
+        let (former, random) = (former.map(whole), StdRng::seed_from_u64(seed));
+        Forger { attack, stranger, former, keys: Vec::new(), random, made: 0 }
+    }
+
+    /// The same, who has stolen these group keys.
+    pub(super) fn with_keys(self, keys: Vec<[u8; 32]>) -> Forger {
+        Forger { keys, ..self }
     }
 
     /// The next datagram; `None`: nothing that it could be made of has been heard.
@@ -136,6 +153,7 @@ impl Forger {
             Attack::Handshakes => self.noise(heard),
             Attack::HandshakesReplayed => nth(&heard.beginnings, self.made),
             Attack::Reports => self.report(heard),
+            Attack::Claimed => self.claimed(heard),
             Attack::AfterRestart => nth(self.former.as_deref()?, self.made),
             Attack::WrongKey => None,
         }
@@ -176,11 +194,7 @@ impl Forger {
 
     /// A greeting of a node that does not exist. Its mark, if it has one, is that of a real one.
     fn greeting(&mut self, heard: &Recording) -> Option<Datagram> {
-        let mut forged = heard
-            .beginnings
-            .iter()
-            .find(|heard| super::recording::kind(&heard.cell) == Some(GREETING))?
-            .clone();
+        let mut forged = heard.beginnings.iter().find(|heard| kind(&heard.cell) == Some(GREETING))?.clone();
         self.random.fill_bytes(forged.cell.get_mut(IDENTITY)?);
         Some(self.as_stranger(forged))
     }
@@ -210,6 +224,25 @@ impl Forger {
         }
         self.advance(&mut forged.cell);
         Some(forged)
+    }
+
+    /// An initiation in the name of who was heard, whose key it claims: this is what the true node would send, had it been started
+    /// again. Only its response could not be used.
+    fn claimed(&mut self, heard: &Recording) -> Option<Datagram> {
+        let first = |wanted| heard.beginnings.iter().find(|heard| kind(&heard.cell) == Some(wanted));
+        let (greeting, handshake) = (first(GREETING)?, first(HANDSHAKE)?);
+        let hello = Hello::parse(greeting.cell.get(HEADER..)?.split_last_chunk::<TAG>()?.0).ok()?;
+        let hello = Hello { session: self.random.random_range(1..u16::MAX), your_session: 0, ..hello };
+        let key = self.keys.get(self.made.checked_rem(self.keys.len())?)?;
+        let mut group = Group::new(&[*key], Cipher::Aes256Gcm, Random::seeded(self.random.random()));
+        let (mut payload, mut body) = ([0; HELLO_MAX], Vec::new());
+        let length = hello.emit(&mut payload);
+        group.initiate().write(&payload[..length], &mut body).ok()?;
+        let said = Message::parse(Tagged::split(&handshake.cell).ok()?.covered).ok()?;
+        let message = Message { step: Step::Initiation, epoch: 1, serial: u32::MAX, body: &body, ..said };
+        let covered = message.emit();
+        let cell = [&covered[..], &group.tag(0, &covered), &[0; TAG]].concat();
+        Some(Datagram { headers: handshake.headers, cell })
     }
 
     /// Some cell of the session.

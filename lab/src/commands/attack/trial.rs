@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 use serde::Serialize;
 
 use super::forge::{Attack, FORGED_ETHERTYPE, Forger};
@@ -111,6 +111,7 @@ pub(super) fn run(scene: &mut Scene<'_>, attack: Attack, span: Duration, seed: u
     let (device, answers) = (watch_device(scene)?, watch_answers(scene)?);
     let (during, tried) = measure(&transfer, pid, || match attack {
         Attack::WrongKey => intrude(scene, span),
+        Attack::Claimed => claim(scene, Forger::new(attack, scene.stranger, None, seed), span),
         _ => {
             let mut forger = Forger::new(attack, scene.stranger, Some(&former), seed);
             scene.hostile.strike(&mut forger, attack.per_second(), span)
@@ -179,13 +180,45 @@ fn restart_victim(scene: &mut Scene<'_>) -> Result<()> {
 
 /// Runs a node with another key beside the others; how many there were of it.
 fn intrude(scene: &Scene<'_>, span: Duration) -> Result<u64> {
-    let options = with_key(scene.daemon, &scene.wrong_key);
+    let options = with_key(scene.daemon, &scene.other_key);
     let host = scene.topology.host(STRANGER);
     let mut intruder = Bundle::start(host, STRANGER, &scene.topology.nics(), &options)?;
     thread::sleep(span);
     intruder.still_running()?;
     intruder.stop()?.success("a daemon told to stop")?;
     Ok(1)
+}
+
+/// The group changes its key in three rounds while handshakes come in the friend's name; how many there were. With the last round
+/// both agree on new keys at once.
+fn claim(scene: &mut Scene<'_>, forger: Forger, span: Duration) -> Result<u64> {
+    let (old, new) = (scene.key.clone(), scene.other_key.clone());
+    let mut forger = forger.with_keys(vec![secret(&old)?, secret(&new)?]);
+    let epochs = |scene: &Scene<'_>| -> Result<Vec<Option<u8>>> {
+        let of = |status: Status| Some(status.peers.first()?.sealed.as_ref()?.epoch);
+        Ok(scene.statuses()?.into_iter().map(of).collect())
+    };
+    let before = epochs(scene)?;
+    let rounds: [&[&str]; 4] = [&[], &[&old, &new], &[&new, &old], &[&new]];
+    let mut tried = 0;
+    for keys in rounds {
+        for bundle in scene.bundles.iter().filter(|_| !keys.is_empty()) {
+            bundle.ask(&[&["key", DEVICE], keys].concat())?;
+        }
+        tried += scene.hostile.strike(&mut forger, Attack::Claimed.per_second(), span / 4)?;
+    }
+    let after = epochs(scene)?;
+    ensure!(before.iter().zip(&after).all(|(before, after)| before != after), "no new keys: {after:?}");
+    Ok(tried)
+}
+
+/// The key in a file.
+fn secret(file: &str) -> Result<[u8; 32]> {
+    let text = std::fs::read_to_string(file)?;
+    let digits =
+        text.trim().as_bytes().chunks(2).map(|pair| Ok(u8::from_str_radix(std::str::from_utf8(pair)?, 16)?));
+    let bytes: Vec<u8> = digits.collect::<Result<_>>()?;
+    bytes.try_into().ok().context("a key has 32 bytes")
 }
 
 fn watch_device(scene: &Scene<'_>) -> Result<Watch> {
