@@ -115,8 +115,8 @@ pub(crate) fn confine_resolver(user: Option<&str>) -> anyhow::Result<()> {
 }
 
 /// Confines `tabane web` before it reads what a stranger sends: stages 3 to 6 with other contents. Where root started it, it
-/// becomes a user who may look at bundles, or, when it `acts`, who may change them, and owns none. It keeps no capability, opens no file, and
-/// has no sockets but those it listens on and those to bundles.
+/// becomes a user who may look at bundles, or, when it `acts`, who may change them, and owns none. It keeps no capability, opens no
+/// file, and has no sockets but those it listens on and those to bundles.
 ///
 /// # Errors
 /// The kernel has a stage and refuses it.

@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 
 use crate::cli::read_again;
-use crate::config::{Config, read};
+use crate::config::{Access, Config, read};
 use crate::control::{self, Request};
 use crate::error::BadInput;
 use crate::in_force::{Difference, Told, differences};
@@ -79,7 +79,8 @@ pub(crate) fn edited(
     Ok((edit.text(), keys))
 }
 
-/// A new file with all that is in force.
+/// A new file with all that is in force, but for what rights the daemon has, and who has rights over it: a bundle that was taken over
+/// would give itself more at its next start.
 fn save_whole(
     name: &str,
     running: &Running,
@@ -90,6 +91,8 @@ fn save_whole(
         let why = "a new file has to name the group key; allowed: `--key PATH`, its file";
         return Err(BadInput::new(format!("{}: {why}", file.display())).into());
     }
+    let is_usual = in_force.access == Access::default();
+    let in_force = &Config { access: Access::default(), ..in_force.clone() };
     let mut edit = Edit::of(file, &in_force.to_string(), in_force)?;
     edit.take_keys(&running.groups, &absolute(&key_files.keys)?);
     if let Some(node_key) = &key_files.node_key {
@@ -100,7 +103,8 @@ fn save_whole(
     let mut new = OpenOptions::new().write(true).create_new(true).mode(0o644).open(file)?;
     new.write_all(text.as_bytes()).and_then(|()| new.sync_all()).map_err(|error| unwritable(file, &error))?;
     control::ask(name, &Request::Filed { told: Told::of(&config), file: file.to_owned() })?;
-    print(&format!("{} says what is in force\n", file.display()))
+    let but = if is_usual { "" } else { ", but for user, sandbox and groups, which are yours to write" };
+    print(&format!("{} says what is in force{but}\n", file.display()))
 }
 
 fn absolute(files: &[PathBuf]) -> io::Result<Vec<PathBuf>> {

@@ -2,11 +2,13 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 use anyhow::{Context, Result, bail, ensure};
 use tabane_kit::bundle::{Bundle, DEVICE, address, program};
 use tabane_kit::counters::received_bytes;
 use tabane_kit::status::{PathState, PathStatus};
+use tabane_kit::tool;
 use tabane_kit::topology::{Plan, Topology, address as address_of, nic};
 
 use crate::traffic::changes::{CHANGED, LINKS, RATE, load, under_load};
@@ -335,6 +337,12 @@ fn elsewhere(bundle: &Bundle<'_>, directory: &Path) -> Result<()> {
     ensure!(status.file.as_deref() == Some(path) && status.changed_by_hand.is_empty(), "{status:?}");
     let again = bundle.ask(&["reload", path])?;
     ensure!(again == "nothing differs\n", "{again}");
+    let (own, whole) = (directory.join("own"), directory.join("whole.toml"));
+    let (own, whole) = (own.to_str().context("a path")?, whole.to_str().context("a path")?);
+    tool::run(Command::new(program(None)?).args(["genkey", "--node", own]))?;
+    bundle.ask(&["save", DEVICE, whole, "--key", key, "--node-key", own])?;
+    let text = fs::read_to_string(whole)?;
+    ensure!(text.contains(&format!("node_key = \"{own}\"")), "{text}");
     Ok(())
 }
 
