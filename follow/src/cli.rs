@@ -99,6 +99,9 @@ struct Cli {
     /// Follow nothing: have the whole fleet change its group key to the one in this file, and end
     #[arg(long, value_name = "FILE", requires = "etcd", conflicts_with_all = ["keys", "allow", "silent", "announce", "cache"])]
     rotate: Option<PathBuf>,
+    /// A node that is not waited for, such as one that was stolen; can be repeated
+    #[arg(long, value_name = "NAME", requires = "rotate")]
+    without: Vec<String>,
 }
 
 /// The definition of the command line, from which manual pages and completions are made.
@@ -173,7 +176,7 @@ impl Cli {
         let etcd = access.client(&format!("/tabane/{}", self.bundle))?;
         if let Some(file) = &self.rotate {
             let key = Key::read(file, Owner::Group).map_err(|error| bad_key(&error))?;
-            return rotate(&etcd, &key.hex(), |what| print(&format!("{what}\n")));
+            return rotate(&etcd, &key.hex(), &self.without, |what| print(&format!("{what}\n")));
         }
         self.start(Arc::new(etcd), name, source)
     }

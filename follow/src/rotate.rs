@@ -20,21 +20,38 @@ const ROUND: Duration = Duration::from_secs(60);
 /// How often it is looked whether they have it.
 const LOOK_EVERY: Duration = Duration::from_millis(200);
 
-/// Makes `new` the only key of the group; `say` is told of each round.
+/// Makes `new` the only key of the group; `say` is told of each round. The nodes called `without` are not waited for: one that was stolen
+/// announces what it likes.
 ///
 /// # Errors
 /// etcd is away or refuses, a node does not take a round, or somebody else changes the keys.
-pub fn rotate(etcd: &Etcd, new: &str, mut say: impl FnMut(&str) -> Result<(), Error>) -> Result<(), Error> {
+pub fn rotate(
+    etcd: &Etcd,
+    new: &str,
+    without: &[String],
+    mut say: impl FnMut(&str) -> Result<(), Error>,
+) -> Result<(), Error> {
+    let announced = etcd.fleet().map_err(failed)?.0.nodes;
+    if let Some(unknown) = without.iter().find(|name| !announced.contains_key(*name)) {
+        let names: Vec<&str> = announced.keys().map(String::as_str).collect();
+        let why = format!("--without {unknown}: nobody announces that name; announced: {}", names.join(", "));
+        return Err(Error::Refused(why));
+    }
+    let read = || -> Result<Fleet, Error> {
+        let mut fleet = etcd.fleet().map_err(failed)?.0;
+        fleet.nodes.retain(|name, _| !without.contains(name));
+        Ok(fleet)
+    };
     loop {
         // Read before the keys: what is written between the two is noticed when it would be overwritten.
         let revision =
             etcd.get(KEYS).map_err(failed)?.map_or_else(|| "0".to_owned(), |stored| stored.revision);
-        let fleet = read(etcd)?;
+        let fleet = read()?;
         let next = if fleet.keys.is_empty() {
             check_first(&fleet, new)?;
             Some((vec![new.to_owned()], "the key stands in etcd from now on"))
         } else {
-            wait(etcd, &fleet.keys)?;
+            wait(read, &fleet.keys)?;
             following(&fleet.keys, new)
         };
         let Some((keys, what)) = next else { return say("every node has this key and no other") };
@@ -44,7 +61,7 @@ pub fn rotate(etcd: &Etcd, new: &str, mut say: impl FnMut(&str) -> Result<(), Er
             ));
         }
         say(what)?;
-        wait(etcd, &keys)?;
+        wait(read, &keys)?;
     }
 }
 
@@ -75,11 +92,11 @@ fn check_first(fleet: &Fleet, new: &str) -> Result<(), Error> {
 }
 
 /// Waits until every node that is announced has these keys.
-fn wait(etcd: &Etcd, keys: &[String]) -> Result<(), Error> {
+fn wait(read: impl Fn() -> Result<Fleet, Error>, keys: &[String]) -> Result<(), Error> {
     let groups: Vec<String> = keys.iter().filter_map(|key| group(key)).collect();
     let until = Instant::now() + ROUND;
     loop {
-        let fleet = read(etcd)?;
+        let fleet = read()?;
         let lagging =
             fleet.nodes.iter().filter(|(_, node)| node.groups != groups).map(|(name, _)| name.as_str());
         let lagging: Vec<&str> = lagging.collect();
@@ -89,16 +106,12 @@ fn wait(etcd: &Etcd, keys: &[String]) -> Result<(), Error> {
         if Instant::now() > until {
             let seconds = ROUND.as_secs();
             return Err(Error::Failed(format!(
-                "after {seconds} s {} did not have the keys of this round, which stay; start it again when they follow with --keys",
+                "after {seconds} s {} did not have the keys of this round, which stay; start it again when they follow with --keys, or `--without` those that are not to",
                 lagging.join(", ")
             )));
         }
         thread::sleep(LOOK_EVERY);
     }
-}
-
-fn read(etcd: &Etcd) -> Result<Fleet, Error> {
-    etcd.fleet().map(|(fleet, _, _)| fleet).map_err(failed)
 }
 
 fn failed(Trouble(why): Trouble) -> Error {

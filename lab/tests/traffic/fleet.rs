@@ -220,7 +220,7 @@ fn by_etcd() -> Result<()> {
     let traffic = stage.traffic()?;
 
     leave_and_return(&mut stage, &mut followers)?;
-    rotate(&mut stage, &reached)?;
+    rotate(&mut stage, &etcd)?;
 
     etcd.kill()?;
     // With the old key on disk and without etcd: peers and the new key are from the cache.
@@ -270,16 +270,23 @@ fn leave_and_return(stage: &mut Stage<'_>, followers: &mut [Follower<'_>]) -> Re
     stage.joined(&[0, 1, 2])
 }
 
-/// The key that all have stands in etcd at first; then one command leads the group to another, in three rounds.
-fn rotate(stage: &mut Stage<'_>, reached: &[String]) -> Result<()> {
-    let rotate = |key: &str| {
+/// The key that all have stands in etcd at first; then one command leads the group to another, in three rounds. A stolen node, which
+/// announces what it likes, does not hold that up.
+fn rotate(stage: &mut Stage<'_>, etcd: &Etcd<'_>) -> Result<()> {
+    const STOLEN: &str = "/fleet/nodes/stolen";
+    let rotate = |key: &str, further: &[String]| {
         let own = [DEVICE.to_owned(), "--rotate".to_owned(), stage.file(key).display().to_string()];
-        run(stage.topology.switch(0), &stage.program, &[&own[..], reached].concat())
+        run(stage.topology.switch(0), &stage.program, &[&own[..], &reached(etcd), further].concat())
     };
-    let parted = rotate("new.key").expect_err("the nodes speak the old one").to_string();
+    let parted = rotate("new.key", &[]).expect_err("the nodes speak the old one").to_string();
     ensure!(parted.contains("h1 speaks another key than this, and etcd has none yet"), "{parted}");
-    rotate("old.key")?;
-    let said = rotate("new.key")?;
+    rotate("old.key", &[])?;
+    let without = ["--without".to_owned(), "stolen".to_owned()];
+    let unknown = rotate("new.key", &without).expect_err("nobody is called so").to_string();
+    ensure!(unknown.contains("nobody announces that name; announced: h1, h2, h3"), "{unknown}");
+    etcd.ask(&["put", STOLEN, r#"{ "endpoints": [null, null], "groups": ["00"] }"#])?;
+    let said = rotate("new.key", &without)?;
+    etcd.ask(&["del", STOLEN])?;
     ensure!(said.lines().count() == 4 && said.contains("round 3: every node drops the others"), "{said}");
     for bundle in &mut stage.bundles {
         let events = bundle.ask(&["events", DEVICE])?;
