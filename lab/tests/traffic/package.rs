@@ -227,7 +227,10 @@ fn is_verified(machine: &Systemd) -> Result<()> {
     }
     let user = shell(machine, "getent passwd tabane && getent group tabane")?;
     ensure!(user.contains("/nonexistent") && user.contains("nologin"), "{user}");
-    shell(machine, "getent group tabane-watch && getent group tabane-control && getent passwd tabane-follow")?;
+    shell(
+        machine,
+        "getent group tabane-watch && getent group tabane-control && getent passwd tabane-follow",
+    )?;
     Ok(())
 }
 
