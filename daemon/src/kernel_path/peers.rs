@@ -386,7 +386,8 @@ impl Peers {
     /// Records which way frames to a peer take, when that has changed for longer than a moment.
     fn say(&mut self, number: usize, needs: Option<NeedsCells>, words: &Words<'_>) {
         let known = &mut self.known[number];
-        let claimed = known.claimed.iter().flatten().next();
+        let claimed =
+            known.claimed.iter().flatten().next().filter(|_| known.paths.iter().all(Option::is_none));
         let claimed = claimed.map(|end| format!("another node receives at its address {}", end.address));
         let now = match (needs, claimed) {
             (Some(needs), _) => words(needs).map(Err),
