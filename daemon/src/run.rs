@@ -70,8 +70,8 @@ pub fn up(config: &Config, origin: Origin) -> anyhow::Result<()> {
     parts.running(workers, speeds)?.run(&signals, watch, &listener, &notify, resolver)
 }
 
-/// Takes the bundle `name` over from the process that runs it, and runs it as [`up`] does. `file` says which user it
-/// becomes, who may ask it, and whether it has a sandbox.
+/// Takes the bundle `name` over from the process that runs it, and runs it as [`up`] does. `file` is for
+/// [`Takeover::ask`].
 ///
 /// # Errors
 /// As [`up`]; until the bundle is taken the other process goes on.

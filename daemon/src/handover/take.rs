@@ -46,13 +46,15 @@ pub(crate) struct Files {
 }
 
 impl Takeover {
-    /// Asks the bundle `name` for its state and its files; `file` may say what rights this process has then.
+    /// Asks the bundle `name` for its state and its files. Which user this process becomes, who may ask it, and whether it has a
+    /// sandbox is as `file` or the file of the service says; without one it has a sandbox, and the other's user, if that is not root.
     ///
     /// # Errors
     /// There is no such bundle, it refuses, or its answer cannot be understood.
     pub(crate) fn ask(name: &str, file: Option<&Path>) -> anyhow::Result<Takeover> {
+        let stated = stated_access(name, file)?;
         let stream = open_request(name, &Request::Upgrade)?;
-        let access = access(name, file, peer_of(&stream)?.pid)?;
+        let user = user_of(peer_of(&stream)?.pid);
         let mut talk = Talk::new(stream)?;
         let answer: Value = talk.receive(ANSWER).map_err(|error| failed(name, &error.to_string()))?;
         let answer = refusal(name, answer)?;
@@ -62,6 +64,8 @@ impl Takeover {
         }
         let state: BundleState = serde_json::from_value(answer)?;
         let told = state.told.understood().map_err(|reason| failed(name, &reason))?;
+        // The other process may have been taken over, and this one may have more rights: none are as it says.
+        let access = stated.unwrap_or_else(|| Access { user, ..Access::default() });
         let config = Config { access, ..told };
         let filed = match &state.filed {
             Some((told, origin)) => {
@@ -135,15 +139,11 @@ impl Takeover {
     }
 }
 
-/// The rights of the process that takes a bundle over, and over it: as `file` says, or the file of its service. The other process may
-/// have been taken over, and this one may have more rights; so without a file it has a sandbox, and the other's user, if that is
-/// not root.
-fn access(name: &str, file: Option<&Path>, pid: i32) -> Result<Access, BadInput> {
+/// What `file`, or the file of the service, says of the rights of the process that takes a bundle over, and over it.
+fn stated_access(name: &str, file: Option<&Path>) -> Result<Option<Access>, BadInput> {
     let service = file_of_service(name);
-    match file.or_else(|| service.exists().then_some(&service)) {
-        Some(file) => Access::read(file).map_err(BadInput::from),
-        None => Ok(Access { user: user_of(pid), ..Access::default() }),
-    }
+    let file = file.or_else(|| service.exists().then_some(&service));
+    file.map(Access::read).transpose().map_err(BadInput::from)
 }
 
 /// The user of a process, unless it is root.
