@@ -28,16 +28,18 @@ pub(crate) fn print_json(value: &Value) -> anyhow::Result<()> {
     print(&printable_json(&format!("{value:#}\n")))
 }
 
-/// JSON in which characters that do not print are escaped: its strings may be what peers say.
+/// JSON in which characters that do not print are escaped, for its strings may be what peers say.
 pub(crate) fn printable_json(text: &str) -> String {
-    let escaped = |letter: char| {
-        let is_hidden = letter != '\n' && !letter.is_ascii_graphic() && escaped(letter).nth(1).is_some();
-        let mut units = [0; 2];
-        let units = if is_hidden { letter.encode_utf16(&mut units) } else { &mut units[..0] };
-        let escapes = units.iter().map(|unit| format!("\\u{unit:04x}")).collect::<String>();
-        if is_hidden { escapes } else { letter.to_string() }
-    };
-    text.chars().map(escaped).collect()
+    let mut printable = String::with_capacity(text.len());
+    for letter in text.chars() {
+        if letter == '\n' || escaped(letter).nth(1).is_none() {
+            printable.push(letter);
+        } else {
+            let mut units = [0; 2];
+            printable.extend(letter.encode_utf16(&mut units).iter().map(|unit| format!("\\u{unit:04x}")));
+        }
+    }
+    printable
 }
 
 /// Whether it is a terminal whose user wants colours: <https://no-color.org>, a variable `NO_COLOR` that is set and not empty asks

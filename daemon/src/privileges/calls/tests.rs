@@ -1,7 +1,8 @@
 //! What the list forbids ends the process, and what it allows works. Each call is made by this test program, started
 //! once more for it: the kernel ends whole processes.
 
-use std::net::UdpSocket;
+use std::net::{TcpListener, UdpSocket};
+use std::os::unix::net::UnixStream;
 use std::os::unix::process::ExitStatusExt;
 use std::process::{Command, ExitStatus};
 
@@ -21,6 +22,8 @@ const MAPS: &str = "maps ";
 /// Calls of the page begin so, and those of the thread that asks NICs.
 const WEB: &str = "web ";
 const SPEEDS: &str = "speeds ";
+/// Calls of the process that resolves names begin so.
+const NAMES: &str = "names ";
 
 /// How a process of its own ends that restricts itself and then makes the call.
 fn end_of(call: &str) -> ExitStatus {
@@ -39,7 +42,8 @@ fn inner() {
         call if call.starts_with(SPEEDS) => Program::Speeds,
         call => Program::Bundle { frames: FRAMES.contains(&call), maps: call.starts_with(MAPS) },
     };
-    restrict(program).expect("a kernel with seccomp");
+    let restricted = if call.starts_with(NAMES) { restrict_resolver() } else { restrict(program) };
+    restricted.expect("a kernel with seccomp");
     let datagram = |family| {
         socket(family, SockType::Datagram, SockFlag::SOCK_CLOEXEC, None).expect("allowed");
     };
@@ -68,10 +72,22 @@ fn inner() {
         "ethtool" | "speeds ethtool" => assert_eq!(tabane_io::ethtool::speed("lo"), None),
         "speeds unix" => datagram(AddressFamily::Unix),
         "speeds netlink" => drop(tabane_io::netlink::nic("lo")),
-        "web bundle" => drop(std::os::unix::net::UnixStream::connect("/nowhere")),
+        "web bundle" => drop(UnixStream::connect("/nowhere")),
         "web udp" => drop(UdpSocket::bind("127.0.0.1:0")),
-        "web tcp" => drop(std::net::TcpListener::bind("127.0.0.1:0")),
+        "web tcp" => drop(TcpListener::bind("127.0.0.1:0")),
         "web datagram" => datagram(AddressFamily::Unix),
+        "web name" => {
+            let stream =
+                rustix::net::socket(rustix::net::AddressFamily::UNIX, rustix::net::SocketType::STREAM, None);
+            let name = rustix::net::SocketAddrUnix::new_abstract_name(b"tabane/tb0").expect("short");
+            rustix::net::bind(stream.expect("allowed"), &name).expect("allowed");
+        }
+        "names sockets" => {
+            let unix = UnixStream::connect("/nowhere").expect_err("it could ask bundles");
+            assert_eq!(unix.kind(), std::io::ErrorKind::PermissionDenied);
+            TcpListener::bind("127.0.0.1:0").expect_err("it could serve");
+            drop(UdpSocket::bind("127.0.0.1:0").expect("it asks DNS"));
+        }
         "web program" => drop(Command::new("/bin/true").spawn()),
         "become root" => rustix::thread::set_thread_uid(rustix::process::Uid::ROOT).expect("allowed"),
         other => panic!("no call is named {other}"),
@@ -84,6 +100,12 @@ fn what_a_bundle_does_is_allowed() {
         let end = end_of(call);
         assert!(end.success(), "{call}: {end:?}");
     }
+}
+
+#[test]
+fn who_resolves_names_serves_nothing_and_has_no_unix_sockets() {
+    let end = end_of("names sockets");
+    assert!(end.success(), "{end:?}");
 }
 
 #[test]
@@ -105,6 +127,7 @@ fn everything_else_ends_the_process() {
         "web udp",
         "web tcp",
         "web datagram",
+        "web name",
         "web program",
     ];
     for call in forbidden {
