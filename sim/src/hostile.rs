@@ -23,6 +23,7 @@ use crate::cable::Place;
 use crate::random::Random;
 use crate::topology::NodeNumber;
 use claims::InTheClear;
+pub use claims::{greeting, initiation};
 use core::net::SocketAddr;
 use core::time::Duration;
 pub use deeds::cells;

@@ -11,7 +11,8 @@ use std::collections::BTreeMap;
 use tabane_proto::security::{Security, TAG};
 use tabane_proto::wire::cell::{HEADER, Header, Kind};
 use tabane_proto::wire::handshake::{Message, Step};
-use tabane_proto::wire::hello::{HELLO_MAX, Hello};
+use tabane_proto::wire::hello::{HELLO_MAX, Hello, NodeId};
+use tabane_seal::Group;
 
 /// What stands in the clear.
 #[derive(Debug, Default)]
@@ -30,10 +31,7 @@ impl InTheClear {
                 self.sessions.insert([from.node, to.node], (header.session, header.epoch));
             }
         } else if header.kind == Kind::Hello
-            && let Some(Ok(hello)) = cell
-                .get(HEADER..)
-                .and_then(|hello| hello.split_last_chunk::<TAG>())
-                .map(|(hello, _)| Hello::parse(hello))
+            && let Some(hello) = greeting(cell)
         {
             self.greetings.insert(from.node, hello);
         }
@@ -56,24 +54,36 @@ impl InTheClear {
                 ..*hello
             }
         };
-        let mut group = group(hello.node, random.number());
-        let (mut payload, mut body) = ([0; HELLO_MAX], Vec::new());
-        let length = hello.emit(&mut payload);
-        group.initiate().write(&payload[..length], &mut body).ok()?;
-        let message = Message {
-            step: Step::Initiation,
-            epoch: if renews { *epoch % u8::MAX + 1 } else { 1 },
-            serial: random.pick(&[1, 2, u32::MAX - 1, u32::MAX]),
-            node: hello.node,
-            incarnation: hello.incarnation,
-            addressee: self.greetings.get(&to)?.node,
-            body: &body,
-        };
-        let covered = message.emit();
-        let mut stamp = [0; TAG];
-        if random.chance(200_000) {
-            random.fill(&mut stamp);
+        let addressee = self.greetings.get(&to)?.node;
+        let epoch = if renews { *epoch % u8::MAX + 1 } else { 1 };
+        let serial = random.pick(&[1, 2, u32::MAX - 1, u32::MAX]);
+        let mut cell =
+            initiation(&mut group(hello.node, random.number()), &hello, addressee, (epoch, serial))?;
+        if let Some(stamp) = cell.last_chunk_mut::<TAG>().filter(|_| random.chance(200_000)) {
+            random.fill(stamp);
         }
-        Some([&covered[..], &group.tag(0, &covered), &stamp].concat())
+        Some(cell)
     }
+}
+
+/// The hello of a greeting, which has the group's tag.
+pub fn greeting(cell: &[u8]) -> Option<Hello> {
+    let (hello, _) = cell.get(HEADER..)?.split_last_chunk::<TAG>()?;
+    Hello::parse(hello).ok()
+}
+
+/// The initiation of who has `hello`, by somebody of the group: with this epoch and serial, and without a stamp.
+pub fn initiation(
+    group: &mut Group,
+    hello: &Hello,
+    addressee: NodeId,
+    (epoch, serial): (u8, u32),
+) -> Option<Vec<u8>> {
+    let (mut payload, mut body) = ([0; HELLO_MAX], Vec::new());
+    let length = hello.emit(&mut payload);
+    group.initiate().write(&payload[..length], &mut body).ok()?;
+    let Hello { node, incarnation, .. } = *hello;
+    let step = Step::Initiation;
+    let covered = Message { step, epoch, serial, node, incarnation, addressee, body: &body }.emit();
+    Some([&covered[..], &group.tag(0, &covered), &[0; TAG]].concat())
 }

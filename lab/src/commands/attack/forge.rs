@@ -11,10 +11,10 @@ use rand::{Rng, RngExt, SeedableRng};
 
 use super::frame::{Datagram, FROM_ADDRESS, FROM_MAC};
 use super::recording::{DATA, GREETING, HANDSHAKE, HEARTBEAT, Recording, kind};
-use tabane_proto::security::{Security, TAG};
-use tabane_proto::wire::handshake::{Message, Step, Tagged};
-use tabane_proto::wire::hello::{HELLO_MAX, Hello};
+use tabane_proto::wire::handshake::{Message, Tagged};
+use tabane_proto::wire::hello::Hello;
 use tabane_seal::{Cipher, Group, Random};
+use tabane_sim::hostile;
 
 /// EtherType of forged frames (local experiments 1), by which they are known at the victim's device.
 pub(super) const FORGED_ETHERTYPE: [u8; 2] = [0x88, 0xb5];
@@ -231,17 +231,12 @@ impl Forger {
     fn claimed(&mut self, heard: &Recording) -> Option<Datagram> {
         let first = |wanted| heard.beginnings.iter().find(|heard| kind(&heard.cell) == Some(wanted));
         let (greeting, handshake) = (first(GREETING)?, first(HANDSHAKE)?);
-        let hello = Hello::parse(greeting.cell.get(HEADER..)?.split_last_chunk::<TAG>()?.0).ok()?;
-        let hello = Hello { session: self.random.random_range(1..u16::MAX), your_session: 0, ..hello };
+        let session = self.random.random_range(1..u16::MAX);
+        let hello = Hello { session, your_session: 0, ..hostile::greeting(&greeting.cell)? };
         let key = self.keys.get(self.made.checked_rem(self.keys.len())?)?;
         let mut group = Group::new(&[*key], Cipher::Aes256Gcm, Random::seeded(self.random.random()));
-        let (mut payload, mut body) = ([0; HELLO_MAX], Vec::new());
-        let length = hello.emit(&mut payload);
-        group.initiate().write(&payload[..length], &mut body).ok()?;
         let said = Message::parse(Tagged::split(&handshake.cell).ok()?.covered).ok()?;
-        let message = Message { step: Step::Initiation, epoch: 1, serial: u32::MAX, body: &body, ..said };
-        let covered = message.emit();
-        let cell = [&covered[..], &group.tag(0, &covered), &[0; TAG]].concat();
+        let cell = hostile::initiation(&mut group, &hello, said.addressee, (1, u32::MAX))?;
         Some(Datagram { headers: handshake.headers, cell })
     }
 
