@@ -21,6 +21,8 @@ pub const OBJECTS: [&[u8]; 2] = [
 /// The compiled qdisc, and the program behind it.
 pub const REORDER: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/reorder.bpf.o"));
 
+/// Entries of a hash that are asked for at once.
+const BATCH: u32 = 1_024;
 /// What the compiled qdisc calls its operations.
 const OPS: &str = "reorder";
 
@@ -132,6 +134,17 @@ impl Loaded {
             Err(error) if error.kind() != ErrorKind::NotFound => Err(Error::Map(io(error))),
             _ => Ok(()),
         }
+    }
+
+    /// Deletes all entries of a hash that have such a value.
+    ///
+    /// # Errors
+    /// The kernel's.
+    pub(crate) fn delete_all(&self, map: &str, is_such: impl Fn(&[u8]) -> bool) -> Result<(), Error> {
+        let entries = self.handle(map).lookup_batch(BATCH, MapFlags::ANY, MapFlags::ANY);
+        let entries = entries.map_err(|error| Error::Map(io(error)))?;
+        let keys: Vec<_> = entries.filter(|(_, value)| is_such(value)).map(|(key, _)| key).collect();
+        keys.iter().try_for_each(|key| self.delete(map, key))
     }
 }
 

@@ -251,7 +251,8 @@ impl KernelPath {
     }
 
     /// Says which MAC address a peer's device has, if that is known, and whether the peer takes frames by its programs. Frames from
-    /// that address that come from other peers are refused. `None`: it has left, and its paths with it.
+    /// that address that come from other peers are refused. `None`: it has left, with its paths, the addresses behind it and the
+    /// seats of those that send to it, so that another peer may have its number.
     ///
     /// # Errors
     /// [`Error::Number`], [`Error::Map`].
@@ -269,6 +270,11 @@ impl KernelPath {
         if known.is_none() {
             self.peers[peer].policy = Policy::default();
             (0..LINKS).try_for_each(|link| self.set_path(peer, link, None).map(drop))?;
+            self.loaded.delete_all("fdb", |value| *value == key(peer))?;
+            let sends_there =
+                |sender: &usize| self.sender(*sender).is_some_and(|(seat, _)| seat.peer == peer);
+            let seats: Vec<_> = (0..SENDERS).filter(sends_there).collect();
+            seats.into_iter().try_for_each(|sender| self.set_seat(sender, None))?;
         }
         self.write_peer(peer)
     }

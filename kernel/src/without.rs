@@ -33,6 +33,10 @@ impl Loaded {
     pub(crate) fn delete(&self, _: &str, _: &[u8]) -> Result<(), Error> {
         match *self {}
     }
+
+    pub(crate) fn delete_all(&self, _: &str, _: impl Fn(&[u8]) -> bool) -> Result<(), Error> {
+        match *self {}
+    }
 }
 
 pub(crate) fn processors() -> Result<usize, Error> {

@@ -77,6 +77,8 @@ struct Known {
     paces: [Pace; LINKS],
     /// What was said last: `Ok`, frames leave by programs; or why not.
     said: Option<Result<(), String>>,
+    /// Since when it is no peer.
+    left: Option<Instant>,
 }
 
 impl Known {
@@ -92,8 +94,24 @@ impl Known {
             up: [false; LINKS],
             paces: [Pace::default(); LINKS],
             said: None,
+            left: None,
         }
     }
+}
+
+/// The number of a node, which it keeps while it is a peer: a new one, or that of the node that left first. `None`: all are peers'.
+fn number_of(known: &mut Vec<Known>, node: NodeId) -> Option<usize> {
+    let there = known.iter().position(|known| known.node == node);
+    if there.is_none() && known.len() < NODES {
+        known.push(Known::new(node));
+        return Some(known.len() - 1);
+    }
+    there.or_else(|| {
+        let left = known.iter().enumerate().filter_map(|(number, known)| Some((known.left?, number)));
+        let (_, number) = left.min()?;
+        known[number] = Known::new(node);
+        Some(number)
+    })
 }
 
 /// A peer for the status.
@@ -164,11 +182,12 @@ impl Peers {
         for number in 0..self.known.len() {
             let node = self.known[number].node;
             if peers.iter().all(|peer| peer.node != node) {
-                self.check_if_gone(number);
+                self.take_out(now, number);
             }
         }
         for peer in peers {
             if let Some(number) = self.number(peer.node) {
+                self.known[number].left = None;
                 let may_open = self.may_open(now, is_idle, number, peer.needs_cells.is_none());
                 let result = self.write(number, peer, may_open);
                 self.note(result);
@@ -223,21 +242,15 @@ impl Peers {
         self.reorder.as_ref().map(Reorder::name)
     }
 
-    /// The number of a node, which it keeps; `None`: all are given.
     fn number(&mut self, node: NodeId) -> Option<usize> {
-        let there = self.known.iter().position(|known| known.node == node);
-        if there.is_none() && self.known.len() < NODES {
-            self.known.push(Known::new(node));
-            return Some(self.known.len() - 1);
-        }
-        there
+        number_of(&mut self.known, node)
     }
 
-    /// A node that is no peer any more.
-    fn check_if_gone(&mut self, number: usize) {
+    /// A node is no peer any more: the programs know nothing of it, and another may have its number.
+    fn take_out(&mut self, now: Instant, number: usize) {
         let known = &mut self.known[number];
-        if known.is_ready || known.paths.iter().any(Option::is_some) {
-            *known = Known::new(known.node);
+        if known.left.is_none() {
+            *known = Known { left: Some(now), ..Known::new(known.node) };
             let result = self.programs.set_peer(number, None);
             self.note(result);
         }
@@ -424,4 +437,30 @@ fn is_near(one: u64, other: u64) -> bool {
 
 fn nanos(time: Duration) -> u64 {
     u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn node(number: u16) -> NodeId {
+        NodeId::new([2, 0, 0, 0, 0, 1], number)
+    }
+
+    #[test]
+    fn any_number_of_nodes_come_and_go_and_peers_keep_their_numbers() {
+        let mut known = Vec::new();
+        let stays = number_of(&mut known, node(0));
+        for coming in 1..=1_000 {
+            let number = number_of(&mut known, node(coming)).expect("others have left");
+            assert!(Some(number) != stays && known[number].node == node(coming));
+            known[number].left = Some(Instant::from_nanos(coming.into()));
+        }
+        assert_eq!((known.len(), number_of(&mut known, node(0))), (NODES, stays));
+        let longest = known.iter().filter_map(|known| known.left.map(|left| (left, known.node))).min();
+        let given = number_of(&mut known, node(1)).expect("others have left");
+        assert!(known.iter().all(|known| Some(known.node) != longest.map(|(_, node)| node)), "{given}");
+        known.iter_mut().for_each(|known| known.left = None);
+        assert_eq!(number_of(&mut known, node(2_000)), None, "all are peers");
+    }
 }

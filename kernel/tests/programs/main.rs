@@ -43,11 +43,12 @@ const ALL_WORLDS: [(&str, Test); 2] = [
 /// Tests that need the compiled programs alone.
 const COMPILED: [(&str, Test); 1] = [("layout_is_the_same_in_c_and_rust", layout::is_the_same)];
 /// Tests that need the right to load them besides.
-const LOADED: [(&str, Test); 17] = [
+const LOADED: [(&str, Test); 18] = [
     ("receive_takes_out_what_a_peer_sent", receive::takes_out),
     ("receive_refuses_every_other_length", receive::refuses_lengths),
     ("receive_does_with_mutated_frames_what_the_rules_say", receive::mutated),
     ("receive_learns_where_addresses_live", receive::learns),
+    ("receive_forgets_a_peer_that_left", receive::forgets_peers),
     ("receive_follows_paths_that_change", receive::follows_paths),
     ("send_leaves_to_cells_what_it_does_not_carry", send::leaves_to_cells),
     ("send_makes_what_receive_takes_out", send::comes_out_again),

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 
-use tabane_kernel::KernelPath;
+use tabane_kernel::{KernelPath, Seat};
 
 use crate::frames::{OUTER, inner, on_link};
 use crate::stage::{DROP, NEXT, OWN_MAC, PEER_MAC, PORT, REDIRECT, Which, counted, path, run, with_peer};
@@ -162,6 +162,33 @@ pub(crate) fn learns() -> Result<(), Box<dyn Error>> {
     by_the_next_tick("it is another peer's", || {
         Ok(run(&kernel_path, Which::Receive, &from_bridged)?.0 == DROP)
     })
+}
+
+pub(crate) fn forgets_peers() -> Result<(), Box<dyn Error>> {
+    const BEHIND: [[u8; 6]; 2] = [[2, 0xcc, 0, 0, 0, 1], [2, 0xcc, 0, 0, 0, 2]];
+    let mut kernel_path = with_peer()?;
+    for (peer, mac) in BEHIND.into_iter().enumerate() {
+        kernel_path.learn(mac, peer)?;
+        kernel_path.set_seat(7 + peer, Some(Seat { peer, link: 1 }))?;
+    }
+    let sent = |kernel_path: &KernelPath, mac| {
+        Ok::<_, Box<dyn Error>>(run(kernel_path, Which::Send, &inner(mac, OWN_MAC, true, 10))?.0)
+    };
+    assert_eq!(sent(&kernel_path, BEHIND[0])?, REDIRECT);
+    kernel_path.set_peer(0, None)?;
+    let seats = [7, 8].map(|sender| kernel_path.sender(sender).map(|(seat, _)| seat.peer));
+    assert_eq!(seats, [None, Some(1)]);
+    // Another peer has the number.
+    kernel_path.set_peer(0, Some((None, true)))?;
+    for link in 0..2 {
+        assert!(kernel_path.set_path(0, link.into(), Some(path(link)))?);
+    }
+    by_the_next_tick("nobody knows it", || Ok(sent(&kernel_path, BEHIND[0])? == NEXT))?;
+    kernel_path.set_peer(0, None)?;
+    kernel_path.set_peer(1, Some((None, true)))?;
+    kernel_path.set_path(1, 0, Some(path(0)))?;
+    assert_eq!(sent(&kernel_path, BEHIND[1])?, REDIRECT, "what is behind others stays");
+    Ok(())
 }
 
 /// Waits for what the programs find when they search again.
