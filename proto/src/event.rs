@@ -61,7 +61,7 @@ impl Signal {
     }
 }
 
-/// Why the keys of a session could not be renewed.
+/// Why a session ended that its peer did not end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Expiry {
     /// The peer does not know a group key that is accepted.
@@ -71,6 +71,8 @@ pub enum Expiry {
         /// The age of the keys.
         age: Duration,
     },
+    /// The peer has received numbers that this node has not given yet: its machine goes on from a snapshot.
+    RolledBack,
 }
 
 /// Which way a link is used.
@@ -150,7 +152,7 @@ pub enum Event {
         /// Which.
         peer: NodeId,
     },
-    /// A session with a peer ended, for its keys could not be renewed.
+    /// A session with a peer ended, and the peer did not end it.
     PeerExpired {
         /// Which.
         peer: NodeId,

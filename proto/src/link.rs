@@ -79,6 +79,8 @@ pub(crate) struct Links {
     opened: bool,
     /// What paths carry has changed, or which of them can be used.
     resized: bool,
+    /// A peer has received what was not sent.
+    rolled_back: bool,
     /// Whether lost cells are sent again.
     repair: bool,
 }
@@ -93,6 +95,7 @@ impl Links {
             lost: Vec::new(),
             opened: false,
             resized: false,
+            rolled_back: false,
             repair,
         }
     }
@@ -209,6 +212,11 @@ impl Links {
     /// Whether a path that took no more takes cells again, since this was last asked.
     pub(crate) fn take_opened(&mut self) -> bool {
         core::mem::take(&mut self.opened)
+    }
+
+    /// Whether the peer of the last heartbeat has received more than was sent to it.
+    pub(crate) fn take_rolled_back(&mut self) -> bool {
+        core::mem::take(&mut self.rolled_back)
     }
 
     /// Whether cells may have to be of another size, since this was last asked.

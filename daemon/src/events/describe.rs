@@ -162,6 +162,9 @@ fn refused(refusal: Refusal) -> String {
 fn expired(expiry: Expiry) -> String {
     match expiry {
         Expiry::KeyDropped => "it did not take to a group key that is accepted".to_owned(),
+        Expiry::RolledBack => {
+            "it knows more than this node has said: this machine goes on from a snapshot".to_owned()
+        }
         Expiry::Unrenewed { age } => format!("its keys could not be renewed for {} s", age.as_secs()),
     }
 }

@@ -152,7 +152,11 @@ impl Bundle {
         if self.links.take_opened() {
             self.sender.unpark();
         }
-        let mut parts = self.split().1;
+        let (group, mut parts) = self.split();
+        if parts.links.take_rolled_back() {
+            group.begin_anew(now, peer, &mut parts);
+            return 0;
+        }
         let looked_up = parts.send_lost_again();
         if parts.links.take_resized() {
             parts.fit_cells();

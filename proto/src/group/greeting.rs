@@ -13,7 +13,7 @@ use crate::link::Links;
 use crate::outbox::{Control, Outputs};
 use crate::receive::pool::Piece;
 use crate::session::Origin;
-use crate::session::handshake::{Agreement, Progress, may_join};
+use crate::session::handshake::{Agreement, Aim, Progress, may_join};
 use crate::session::keyring::Keyring;
 use crate::time::Instant;
 use crate::wire::Malformed;
@@ -27,6 +27,9 @@ use core::time::Duration;
 const ASK_EVERY: Duration = Duration::from_millis(20);
 /// The same on a link that is up.
 const ASK_RARELY: Duration = Duration::from_secs(1);
+/// A peer whose last cell was refused, and of which nothing else was received for so long, has other keys or numbers: one of the two
+/// machines goes on from a snapshot.
+const DEAF_AFTER: Duration = Duration::from_millis(100);
 /// No greeting and no handshake is longer. Strangers send longer cells as well, and a hash of each for each accepted key is dear.
 const UNSEALED_MAX: usize = 512;
 
@@ -98,6 +101,10 @@ impl Group {
             return sessions.begin_handshake(now, hello.node, route, &ours, out);
         };
         if peer.incarnation == hello.incarnation {
+            if links.paths(index).is_some_and(|paths| now.since(paths.last_received()) >= DEAF_AFTER) {
+                // Perhaps it has forgotten this node.
+                greet_soon(now, links);
+            }
             if let Some(to) = whom_to_ask(now, index, origin, hello, links) {
                 ask(now, index, (origin.link, to), links, out);
             }
@@ -152,17 +159,22 @@ impl Group {
         Some(index)
     }
 
-    /// Begins handshakes with the peers whose keys are old.
+    /// Begins handshakes with the peers whose keys are old, or other than this node's.
     pub(crate) fn renew_keys(&self, now: Instant, overdue: &[u16], parts: &mut Parts<'_>) {
         for index in overdue.iter().copied() {
-            if !parts.sessions.wants_keys(now, index) {
+            let Some(paths) = parts.links.paths(index) else { continue };
+            let is_deaf = now.since(paths.last_received()) >= DEAF_AFTER && parts.sessions.refuses(index);
+            if !is_deaf && !parts.sessions.wants_keys(now, index) {
                 continue;
             }
-            let Some(paths) = parts.links.paths(index) else { continue };
             let (node, routes) = (paths.node, paths.routes());
+            if is_deaf {
+                parts.sessions.skip_serials(node);
+            }
             if let Some((link, _)) = routes.first() {
                 let ours = self.hello(*link, None, parts.sessions, parts.links);
-                parts.sessions.initiate(now, node, (&routes, true), &ours, parts.out);
+                let aim = if is_deaf { Aim::Another } else { Aim::Keys };
+                parts.sessions.initiate(now, node, (&routes, aim), &ours, parts.out);
             }
         }
     }

@@ -8,7 +8,7 @@
 //!
 //! Invariant: a session number is given to one peer at a time, and state of a former incarnation ends with it.
 
-use crate::event::{Event, Mismatch, Refusal, Signal};
+use crate::event::{Event, Expiry, Mismatch, Refusal, Signal};
 use crate::group::{Group, Parts};
 use crate::link::Links;
 use crate::link::nic::CELL_LEAST;
@@ -102,6 +102,20 @@ impl Group {
             answer_hello(index, origin, parts.out);
         }
         parts.fit_cells();
+    }
+
+    /// This machine goes on from a snapshot, as a peer has shown: what was said to that since is about to be said again, under the same
+    /// numbers. Ends the session, and begins another.
+    pub(crate) fn begin_anew(&self, now: Instant, index: u16, parts: &mut Parts<'_>) {
+        let routes = parts.links.paths(index).map(Paths::routes).unwrap_or_default();
+        let Some(peer) = drop_peer(index, parts) else { return };
+        parts.out.events.log(Event::PeerExpired { peer, expiry: Expiry::RolledBack });
+        parts.sessions.skip_serials(peer);
+        for route in routes {
+            let ours = self.hello(route.0, None, parts.sessions, parts.links);
+            parts.sessions.begin_handshake(now, peer, route, &ours, parts.out);
+        }
+        greet_soon(now, parts.links);
     }
 
     /// The peer that sent a hello; admits it if it is new.

@@ -213,11 +213,14 @@ impl Links {
         let Some(paths) = self.paths_mut(index) else { return };
         let node = paths.node;
         let path = &mut paths.outbound[usize::from(link)];
+        let mut is_ahead = false;
         if let Some(received) = unwrap_seq(report.next, path.received()) {
             path.handle_received(now, received, report.count, departed);
+            is_ahead = report.count > 0 && received > path.next_seq();
         }
         path.reports = (path.reports.0 + 1, path.reports.1 + u64::from(report.behind));
         let next = path.next_seq();
+        self.rolled_back |= is_ahead;
         self.handle_probed(now, index, link, report.count, probed, out);
         let Some(paths) = self.paths_mut(index) else { return };
         let path = &mut paths.outbound[usize::from(link)];

@@ -57,8 +57,23 @@ const RESEND_AFTER_MAX: Duration = Duration::from_millis(100);
 const TENTATIVE_FOR: Duration = Duration::from_secs(2);
 /// Both have begun: the larger node takes no response before the smaller one had this time to confirm its own session.
 const YIELDS_FOR: Duration = Duration::from_millis(100);
+/// Serial numbers that are passed by: a node begins fewer handshakes with another in months.
+const SKIPPED: u32 = 1 << 16;
+/// Nodes for which some were.
+const SKIPPED_FOR: usize = 64;
 /// A repeated initiation is answered once per link in this time.
 const SAY_AGAIN_AFTER: Duration = Duration::from_millis(20);
+
+/// What a handshake is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Aim {
+    /// A session with a node that has none, or had one in a former life.
+    Session,
+    /// Other keys for the session with a peer.
+    Keys,
+    /// Another session with a peer, since one of the two has lost what belongs to this one.
+    Another,
+}
 
 /// Where a cell goes: through a link, to an endpoint.
 pub(crate) type Route = (u8, SocketAddr);
@@ -72,8 +87,7 @@ pub(crate) struct Pending {
     serial: u32,
     /// The group key under which it was begun, as in [`Agreed`].
     group_key: [u8; TAG],
-    /// It gives a live session new keys.
-    rekeys: bool,
+    aim: Aim,
     /// The peer, the smaller node, has begun as well, and its handshake counts until then.
     yields_until: Option<Instant>,
     /// `None`: it has ended, and only delays the next one with this node.
@@ -131,6 +145,8 @@ pub(crate) struct Handshakes {
     outgoing: VecDeque<(Route, Vec<u8>)>,
     /// Of the last handshake that this node began.
     serial: u32,
+    /// By how much more those with some nodes are numbered.
+    skipped: VecDeque<(NodeId, u32)>,
 }
 
 impl Handshakes {
@@ -141,7 +157,26 @@ impl Handshakes {
             cookies: Cookies::new(now),
             outgoing: VecDeque::new(),
             serial: 0,
+            skipped: VecDeque::new(),
         }
+    }
+
+    /// The next serial number of a handshake with a node.
+    fn next_serial(&mut self, node: NodeId) -> u32 {
+        self.serial += 1;
+        let skipped = self.skipped.iter().find(|(other, _)| *other == node);
+        self.serial.saturating_add(skipped.map_or(0, |(_, skipped)| *skipped))
+    }
+
+    /// A node may know serial numbers that this one has not given yet: handshakes with it pass them by from now on.
+    fn skip_serials(&mut self, node: NodeId) {
+        self.pending.retain(|pending| pending.node != node);
+        let known = self.skipped.iter().position(|(other, _)| *other == node);
+        let (_, before) = known.and_then(|place| self.skipped.remove(place)).unwrap_or((node, 0));
+        if self.skipped.len() == SKIPPED_FOR {
+            self.skipped.pop_front();
+        }
+        self.skipped.push_back((node, before.saturating_add(SKIPPED)));
     }
 
     /// When something is to be done, at the latest.
@@ -267,6 +302,11 @@ impl Sessions {
     /// The next cell of a handshake to send.
     pub(crate) fn next_handshake(&mut self) -> Option<(Route, Vec<u8>)> {
         self.handshakes.outgoing.pop_front()
+    }
+
+    /// See [`Handshakes::skip_serials`].
+    pub(crate) fn skip_serials(&mut self, node: NodeId) {
+        self.handshakes.skip_serials(node);
     }
 
     /// When something is to be done about handshakes, at the latest.

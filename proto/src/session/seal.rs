@@ -99,7 +99,9 @@ impl Sessions {
         };
         let number = Number { link: header.link, seq };
         let (head, sealed) = cell.split_at_mut(HEADER);
-        match keys.open(now, header.epoch, number, head, sealed) {
+        let opened = keys.open(now, header.epoch, number, head, sealed);
+        session.is_refused = opened.is_err();
+        match opened {
             #[expect(clippy::cast_possible_truncation, reason = "TAG is 16")]
             Ok(()) => return Ok(Some(TAG as u16)),
             Err(Refused::Replayed) => counters.drop_replayed += 1,

@@ -36,6 +36,8 @@ pub(crate) struct Session {
     pub(crate) session_out: u16,
     /// The keys of its session, where cells are sealed.
     pub(crate) keys: Option<Keyring>,
+    /// Its last cell was refused.
+    pub(crate) is_refused: bool,
 }
 
 impl Session {
@@ -53,6 +55,7 @@ impl Session {
             session_in,
             session_out: 0,
             keys: None,
+            is_refused: false,
         }
     }
 

@@ -44,6 +44,8 @@ impl Cell {
 
 struct Node {
     bundle: Bundle,
+    /// By how much its clock is behind.
+    behind: Duration,
     events: Vec<Event>,
     /// Numbers of the frames that were delivered.
     delivered: Vec<u64>,
@@ -77,13 +79,20 @@ impl Net {
     /// One more node, with a group key or without.
     pub(crate) fn add(&mut self, key: Option<[u8; 32]>) {
         let bundle = self.start(self.nodes.len(), key);
-        self.nodes.push(Node { bundle, events: Vec::new(), delivered: Vec::new() });
+        let (behind, events, delivered) = (Duration::ZERO, Vec::new(), Vec::new());
+        self.nodes.push(Node { bundle, behind, events, delivered });
     }
 
     /// A node is started anew.
     pub(crate) fn restart(&mut self, node: usize) {
         self.nodes[node].bundle = self.start(node, Some(KEY));
         self.nodes[node].events.clear();
+    }
+
+    /// A node goes on as it is in another world: its machine runs again from a snapshot, and its clock as well.
+    pub(crate) fn roll_back(&mut self, node: usize, snapshot: Self) {
+        self.nodes[node].behind = self.now.since(snapshot.now);
+        self.nodes[node].bundle = snapshot.nodes.into_iter().nth(node).expect("the same nodes").bundle;
     }
 
     fn start(&mut self, node: usize, key: Option<[u8; 32]>) -> Bundle {
@@ -139,8 +148,9 @@ impl Net {
         for _ in 0..millis {
             self.now = self.now + Duration::from_millis(1);
             for node in 0..self.nodes.len() {
-                if self.now >= self.nodes[node].bundle.poll_timeout(self.now) {
-                    self.nodes[node].bundle.handle_timeout(self.now);
+                let now = self.now - self.nodes[node].behind;
+                if now >= self.nodes[node].bundle.poll_timeout(now) {
+                    self.nodes[node].bundle.handle_timeout(now);
                 }
             }
             // Answers are received in the same millisecond; there is an end to them.
@@ -171,11 +181,12 @@ impl Net {
 
     /// A node receives a datagram.
     pub(crate) fn receive(&mut self, node: usize, link: u8, from: SocketAddr, bytes: &[u8]) {
-        let Node { bundle, delivered, .. } = &mut self.nodes[node];
+        let Node { bundle, behind, delivered, .. } = &mut self.nodes[node];
+        let now = self.now - *behind;
         let mut buffer = bundle.lend().expect("few cells wait");
         buffer[..bytes.len()].copy_from_slice(bytes);
-        bundle.handle_datagrams(self.now, link, from, buffer, bytes.len(), bytes.len().max(1));
-        while let Some(frame) = bundle.poll_frame(self.now) {
+        bundle.handle_datagrams(now, link, from, buffer, bytes.len(), bytes.len().max(1));
+        while let Some(frame) = bundle.poll_frame(now) {
             let frame: Vec<u8> = frame.slices().flatten().copied().collect();
             let number = frame[HEADS.len()..].first_chunk().expect("a number follows the headers");
             delivered.push(u64::from_be_bytes(*number));
@@ -184,20 +195,21 @@ impl Net {
 
     /// The cells that a node sends now.
     pub(crate) fn speak(&mut self, from: usize) -> Vec<Cell> {
-        let Node { bundle, events, .. } = &mut self.nodes[from];
+        let Node { bundle, behind, events, .. } = &mut self.nodes[from];
+        let now = self.now - *behind;
         let mut said = Vec::new();
-        while let Some(message) = bundle.poll_control(self.now) {
+        while let Some(message) = bundle.poll_control(now) {
             let to = message.to.map(node_at);
             said.push(Cell { from, to, link: message.link, bytes: message.bytes.to_vec() });
         }
-        while let Some(batch) = bundle.poll_batch(self.now) {
+        while let Some(batch) = bundle.poll_batch(now) {
             let (link, to, segment) = (batch.link, Some(node_at(batch.to)), batch.segment);
             let train: Vec<u8> = batch.slices().flatten().copied().collect();
             said.extend(train.chunks(segment).map(|cell| Cell { from, to, link, bytes: cell.to_vec() }));
-            bundle.handle_sent(self.now, Outcome::Sent);
+            bundle.handle_sent(now, Outcome::Sent);
         }
         for link in (0..).take_while(|link| bundle.has_link(*link)).collect::<Vec<_>>() {
-            bundle.handle_queue(self.now, link, 0);
+            bundle.handle_queue(now, link, 0);
         }
         while let Some(event) = bundle.poll_event() {
             events.push(event);
@@ -218,9 +230,9 @@ impl Net {
     pub(crate) fn send_frame_of(&mut self, node: usize, address: u8) {
         let mut frame = [&HEADS[..], &self.sent.to_be_bytes()].concat();
         frame[SOURCE_END] = address;
-        let bundle = &mut self.nodes[node].bundle;
+        let Node { bundle, behind, .. } = &mut self.nodes[node];
         bundle.read_space().next().expect("there is room")[..frame.len()].copy_from_slice(&frame);
-        bundle.handle_frame(self.now, frame.len());
+        bundle.handle_frame(self.now - *behind, frame.len());
         self.sent += 1;
     }
 

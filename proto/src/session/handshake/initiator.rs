@@ -3,7 +3,7 @@
 //! Part of [`super`], which has the picture and the invariants.
 
 use super::{
-    AGAIN_AFTER, Agreement, Pending, Progress, RESEND_AFTER, RESEND_AFTER_MAX, ROUTES, Route, UNDER_WAY,
+    AGAIN_AFTER, Agreement, Aim, Pending, Progress, RESEND_AFTER, RESEND_AFTER_MAX, ROUTES, Route, UNDER_WAY,
     introduction, reject,
 };
 use crate::outbox::Outputs;
@@ -37,7 +37,7 @@ impl Sessions {
             }
             return;
         }
-        self.initiate(now, node, (&[route], false), ours, out);
+        self.initiate(now, node, (&[route], Aim::Session), ours, out);
     }
 
     /// Whether the keys of a peer are old, and no handshake renews them.
@@ -50,13 +50,20 @@ impl Sessions {
         is_old && self.handshakes.pending_with(node).is_none()
     }
 
-    /// Begins a handshake with a node over all routes; `rekeys`: it gives a live session new keys. `ours`: this node's hello
-    /// on the link of the first route.
+    /// Whether the last cell of a peer was refused, and no handshake with it is under way.
+    pub(crate) fn refuses(&mut self, index: u16) -> bool {
+        let Some(node) = self.table.get(index).filter(|peer| peer.is_refused).map(|peer| peer.node) else {
+            return false;
+        };
+        self.handshakes.pending_with(node).is_none()
+    }
+
+    /// Begins a handshake with a node over all routes. `ours`: this node's hello on the link of the first route.
     pub(crate) fn initiate(
         &mut self,
         now: Instant,
         node: NodeId,
-        (routes, rekeys): (&[Route], bool),
+        (routes, aim): (&[Route], Aim),
         ours: &Hello,
         out: &mut Outputs,
     ) {
@@ -69,7 +76,7 @@ impl Sessions {
             let Some(over) = pending.iter().position(|other| other.state.is_none()) else { return };
             pending.swap_remove(over);
         }
-        let known = self.table.find(node);
+        let known = self.table.find(node).filter(|_| aim != Aim::Another);
         let Some(session) = self.session_for(known) else { return };
         let peer = known.and_then(|index| self.table.get(index));
         let your_session = peer.map_or(0, |peer| peer.session_out);
@@ -82,13 +89,13 @@ impl Sessions {
         if let Err(rejected) = state.write(&payload, &mut body) {
             return reject(now, node, rejected, out);
         }
-        self.handshakes.serial += 1;
-        let serial = self.handshakes.serial;
+        let serial = self.handshakes.next_serial(node);
         let (ours, incarnation) = (self.node, self.incarnation);
         let step = Step::Initiation;
         let message = Message { step, epoch, serial, node: ours, incarnation, addressee: node, body: &body };
         let mut cell = self.tag_message(0, &message);
-        let renews = known.filter(|_| rekeys).and_then(|index| self.table.get(index)?.keys.as_ref());
+        let renews =
+            known.filter(|_| aim == Aim::Keys).and_then(|index| self.table.get(index)?.keys.as_ref());
         if let (Some(keys), Some((initiation, stamp))) = (renews, cell.split_last_chunk_mut()) {
             *stamp = keys.vouch(serial, initiation);
         }
@@ -98,7 +105,7 @@ impl Sessions {
             epoch,
             serial,
             group_key,
-            rekeys,
+            aim,
             yields_until: None,
             state: Some(state),
             routes: routes.iter().map(|route| (*route, None)).collect(),
@@ -170,8 +177,8 @@ impl Sessions {
             reject(now, message.node, rejected, out);
             return None;
         }
-        let (session, rekeys, epoch, group_key) =
-            (pending.session, pending.rekeys, pending.epoch, pending.group_key);
+        let (session, aim, epoch, group_key) =
+            (pending.session, pending.aim, pending.epoch, pending.group_key);
         let routes: Vec<_> = pending.routes.iter().map(|(route, _)| *route).collect();
         let key = state.peer();
         let hello = self.introduced(now, message, &payload, key, (ours, out))?;
@@ -181,7 +188,7 @@ impl Sessions {
         }
         let known = self.table.find(hello.node).filter(|index| self.is_session(*index, &hello));
         if let Some(index) = known {
-            if !rekeys || !self.is_same(now, index, key, out) {
+            if aim != Aim::Keys || !self.is_same(now, index, key, out) {
                 return None;
             }
             let keys = self.table.get_mut(index)?.keys.as_mut()?;
