@@ -9,7 +9,10 @@ pub const KINDS: [(&str, &str); 31] = [
     ("peer-left", "A peer has been silent for 10 s, or was restarted."),
     ("peer-refused", "A node cannot be a peer; `detail` says why."),
     ("stranger", "While there is no peer, somebody greets who is not of the group."),
-    ("peer-expired", "A session ended, for its keys could not be renewed."),
+    (
+        "peer-expired",
+        "A session ended: its keys could not be renewed, or this machine goes on from a snapshot.",
+    ),
     ("link-up", "A link works in one direction."),
     ("link-down", "A link does not work any more in one direction; `signal` says what showed it."),
     ("link-suspect", "A link loses so much that data avoids it as long as another one is better."),

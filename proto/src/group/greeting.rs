@@ -27,8 +27,8 @@ use core::time::Duration;
 const ASK_EVERY: Duration = Duration::from_millis(20);
 /// The same on a link that is up.
 const ASK_RARELY: Duration = Duration::from_secs(1);
-/// A peer whose last cell was refused, and of which nothing else was received for so long, has other keys or numbers: one of the two
-/// machines goes on from a snapshot.
+/// A peer of which nothing was received for so long but cells of later keys has agreed on them with this node, whose machine goes on from
+/// a snapshot.
 const DEAF_AFTER: Duration = Duration::from_millis(100);
 /// No greeting and no handshake is longer. Strangers send longer cells as well, and a hash of each for each accepted key is dear.
 const UNSEALED_MAX: usize = 512;
@@ -159,11 +159,11 @@ impl Group {
         Some(index)
     }
 
-    /// Begins handshakes with the peers whose keys are old, or other than this node's.
+    /// Begins handshakes with the peers whose keys are old, or are not known here.
     pub(crate) fn renew_keys(&self, now: Instant, overdue: &[u16], parts: &mut Parts<'_>) {
         for index in overdue.iter().copied() {
             let Some(paths) = parts.links.paths(index) else { continue };
-            let is_deaf = now.since(paths.last_received()) >= DEAF_AFTER && parts.sessions.refuses(index);
+            let is_deaf = now.since(paths.last_received()) >= DEAF_AFTER && parts.sessions.lacks_keys(index);
             if !is_deaf && !parts.sessions.wants_keys(now, index) {
                 continue;
             }

@@ -59,6 +59,9 @@ impl Epoch {
     }
 }
 
+/// Epochs that count as later ones: the others are over.
+const BEYOND: u16 = 127;
+
 /// The keys of a session.
 pub(crate) struct Keyring {
     /// The peer's own key, the same for all epochs.
@@ -206,6 +209,15 @@ impl Keyring {
             self.change(now, Epoch { since: now, ..next });
         }
         is_used
+    }
+
+    /// Whether keys of this epoch come later than all that are known.
+    pub(crate) fn is_beyond(&self, epoch: u8) -> bool {
+        let later = |epoch: u8| {
+            (u16::from(epoch) + u16::from(u8::MAX) - u16::from(self.current.number)) % u16::from(u8::MAX)
+        };
+        let known = self.next.as_ref().map_or(0, |next| later(next.number));
+        epoch != 0 && (known + 1..=BEYOND).contains(&later(epoch))
     }
 
     fn change(&mut self, now: Instant, next: Epoch) {

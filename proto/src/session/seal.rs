@@ -100,7 +100,7 @@ impl Sessions {
         let number = Number { link: header.link, seq };
         let (head, sealed) = cell.split_at_mut(HEADER);
         let opened = keys.open(now, header.epoch, number, head, sealed);
-        session.is_refused = opened.is_err();
+        session.is_beyond = opened.is_err() && (session.is_beyond || keys.is_beyond(header.epoch));
         match opened {
             #[expect(clippy::cast_possible_truncation, reason = "TAG is 16")]
             Ok(()) => return Ok(Some(TAG as u16)),

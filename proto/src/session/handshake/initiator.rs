@@ -50,9 +50,9 @@ impl Sessions {
         is_old && self.handshakes.pending_with(node).is_none()
     }
 
-    /// Whether the last cell of a peer was refused, and no handshake with it is under way.
-    pub(crate) fn refuses(&mut self, index: u16) -> bool {
-        let Some(node) = self.table.get(index).filter(|peer| peer.is_refused).map(|peer| peer.node) else {
+    /// Whether a peer has later keys than this node, and no handshake with it is under way.
+    pub(crate) fn lacks_keys(&mut self, index: u16) -> bool {
+        let Some(node) = self.table.get(index).filter(|peer| peer.is_beyond).map(|peer| peer.node) else {
             return false;
         };
         self.handshakes.pending_with(node).is_none()
