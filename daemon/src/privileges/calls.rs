@@ -211,12 +211,13 @@ fn web() -> anyhow::Result<Vec<(c_long, Vec<SeccompRule>)>> {
     ])
 }
 
-/// Entries of maps, written and deleted: no map is made and no program is loaded or placed.
+/// Entries of maps that the process has, read, written and deleted: no map is made and no program is loaded or placed.
 fn entries() -> anyhow::Result<Vec<SeccompRule>> {
     // `enum bpf_cmd` of linux/bpf.h.
     const UPDATE: u64 = 2;
     const DELETE: u64 = 3;
-    [UPDATE, DELETE].into_iter().map(|command| rule(&[(0, Eq, command)])).collect()
+    const LOOKUP_BATCH: u64 = 24;
+    [UPDATE, DELETE, LOOKUP_BATCH].into_iter().map(|command| rule(&[(0, Eq, command)])).collect()
 }
 
 /// UDP, and netlink as far as it is about NICs; packet sockets without Ethernet headers that receive nothing until they
