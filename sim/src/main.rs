@@ -6,6 +6,7 @@
 
 mod nightly;
 mod scale;
+mod varying;
 
 use core::ops::Range;
 use core::time::Duration;
@@ -21,7 +22,8 @@ const USAGE: &str = "\
 usage: tabane-sim --seed N       replays one run, a line per event
        tabane-sim --seeds A..B   runs the seeds from A up to, without, B
        tabane-sim --nightly A..B runs them on all processors, and goes on after those that fail
-       tabane-sim --scale N,...  measures what each frame and each peer costs one of N nodes, as 2,16,64,256";
+       tabane-sim --scale N,...  measures what each frame and each peer costs one of N nodes, as 2,16,64,256
+       tabane-sim --varying N [WORD]  what links carry whose delay varies, over N seeds, in the cases with WORD in their names";
 
 /// From one line of progress to the next.
 const PROGRESS_EVERY: Duration = Duration::from_secs(1);
@@ -37,6 +39,7 @@ enum Command {
     Swarm(Range<u64>),
     Nightly(Range<u64>),
     Scale(Vec<u16>),
+    Varying(u64, String),
 }
 
 fn main() -> ExitCode {
@@ -50,6 +53,13 @@ fn main() -> ExitCode {
         Ok(Command::Swarm(seeds)) => swarm(seeds),
         Ok(Command::Nightly(seeds)) => nightly::run(&seeds),
         Ok(Command::Scale(nodes)) => scale(&nodes),
+        Ok(Command::Varying(seeds, word)) => varying::table(&word, seeds).map_or_else(
+            |reason| {
+                eprintln!("tabane-sim: {reason}");
+                ExitCode::FAILURE
+            },
+            |()| ExitCode::SUCCESS,
+        ),
         Err(reason) => {
             eprintln!("tabane-sim: {reason}\n{USAGE}");
             ExitCode::from(2)
@@ -68,6 +78,9 @@ fn parse(words: &[&str]) -> Result<Command, String> {
         ["--seeds", range] => parse_seeds(range).map(Command::Swarm),
         ["--nightly", range] => parse_seeds(range).map(Command::Nightly),
         ["--scale", nodes] => nodes.split(',').map(parse_nodes).collect::<Result<_, _>>().map(Command::Scale),
+        ["--varying", seeds, word @ ..] if word.len() < 2 => {
+            Ok(Command::Varying(parse_seed(seeds)?, word.concat()))
+        }
         _ => Err(format!("expected --seed N, --seeds A..B or --scale N,..., not '{}'", words.join(" "))),
     }
 }

@@ -20,13 +20,23 @@ pub(crate) struct Pipe {
     free_at: Instant,
     /// When the last datagram comes out.
     last_out: Instant,
+    /// What is between the two values of the jitter that passes from one to the other, in parts of a million, and since when.
+    between: [u64; 2],
+    since: Instant,
     /// Outages that are going on.
     outages: u8,
 }
 
 impl Pipe {
     pub(crate) fn new(way: Way) -> Self {
-        Self { way, free_at: Instant::default(), last_out: Instant::default(), outages: 0 }
+        Self {
+            way,
+            free_at: Instant::default(),
+            last_out: Instant::default(),
+            between: [0; 2],
+            since: Instant::default(),
+            outages: 0,
+        }
     }
 
     /// Bytes that wait, the part of the datagram that is leaving included.
@@ -48,9 +58,24 @@ impl Pipe {
     /// Puts a datagram in; returns when it comes out.
     pub(crate) fn push(&mut self, now: Instant, bytes: usize, random: &mut Random) -> Instant {
         self.free_at = self.free_at.max(now) + self.serialisation(bytes as u64);
-        let jitter = random.span(Duration::ZERO..=self.way.jitter);
+        let jitter = self.jitter(random);
         self.last_out = self.last_out.max(self.free_at + self.way.delay + jitter);
         self.last_out
+    }
+
+    /// By how much the datagram that leaves at `free_at` is held up.
+    fn jitter(&mut self, random: &mut Random) -> Duration {
+        let Way { jitter, changes, .. } = self.way;
+        if jitter.is_zero() || changes.is_zero() {
+            return random.span(Duration::ZERO..=jitter);
+        }
+        while self.free_at >= self.since + changes {
+            self.since = (self.since + changes).max(self.free_at - changes);
+            self.between = [self.between[1], random.below(1_000_001)];
+        }
+        let passed = self.free_at.since(self.since).as_secs_f64() / changes.as_secs_f64();
+        let [from, to] = self.between.map(|part| part as f64 / 1e6);
+        jitter.mul_f64(from + (to - from) * passed.min(1.0))
     }
 
     /// Whether chance loses the next datagram.

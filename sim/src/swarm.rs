@@ -92,7 +92,7 @@ impl fmt::Display for Plan {
             writeln!(out, "n{number} {:?}, sealed {:?}", node.policy_options, node.sealed)?;
             node.classes.iter().try_for_each(|class| writeln!(out, "n{number} {class:?}"))?;
             for (cable, nic) in node.cables.iter().zip(0..) {
-                let (link, Way { rate, delay, jitter, loss, queue }) = (cable.link, cable.down);
+                let (link, Way { rate, delay, jitter, loss, queue, .. }) = (cable.link, cable.down);
                 write!(
                     out,
                     "n{number}p{nic} link {link}: {rate} bit/s, delay 2 x {delay:?}, jitter {jitter:?}"
@@ -180,6 +180,7 @@ fn link(random: &mut Random, base: Link, unequal: bool, is_faultless: bool) -> L
         rate,
         delay,
         jitter: jitter.min(jitter_max),
+        changes: Duration::ZERO,
         loss: if is_faultless { 0 } else { loss },
         switch_queue: if is_faultless { u64::MAX } else { (rate / 8_000_000 * queue_micros).max(64_000) },
         coalesce: random.pick(&[

@@ -29,6 +29,8 @@ pub struct Way {
     pub delay: Duration,
     /// The most that a datagram takes beyond that.
     pub jitter: Duration,
+    /// It changes from one value to the next in this time; zero: each datagram has its own.
+    pub changes: Duration,
     /// Datagrams lost in a million.
     pub loss: u32,
     /// Bytes that may wait for it.
@@ -59,6 +61,8 @@ pub struct Link {
     pub delay: Duration,
     /// The most that a datagram takes beyond that.
     pub jitter: Duration,
+    /// The time in which that changes from one value to the next; zero: each datagram has its own.
+    pub changes: Duration,
     /// Datagrams lost in a million.
     pub loss: u32,
     /// Bytes that may wait in the switch for one cable.
@@ -80,6 +84,7 @@ impl Link {
         rate: 1_000_000_000,
         delay: Duration::from_micros(20),
         jitter: Duration::ZERO,
+        changes: Duration::ZERO,
         loss: 0,
         switch_queue: 1024 * 1024,
         coalesce: Coalesce::NONE,
@@ -93,12 +98,24 @@ impl Link {
     /// A node's cable to this link.
     #[must_use]
     pub fn cable(&self, number: LinkNumber) -> CableSettings {
-        let half =
-            Way { rate: self.rate, delay: self.delay / 2, jitter: Duration::ZERO, loss: 0, queue: NIC_QUEUE };
+        let half = Way {
+            rate: self.rate,
+            delay: self.delay / 2,
+            jitter: Duration::ZERO,
+            changes: Duration::ZERO,
+            loss: 0,
+            queue: NIC_QUEUE,
+        };
         CableSettings {
             link: number,
             up: half,
-            down: Way { jitter: self.jitter, loss: self.loss, queue: self.switch_queue, ..half },
+            down: Way {
+                jitter: self.jitter,
+                changes: self.changes,
+                loss: self.loss,
+                queue: self.switch_queue,
+                ..half
+            },
             coalesce: self.coalesce,
             cell_max: self.cell_max,
             weight: None,
