@@ -14,6 +14,8 @@ use tabane_sim::world::World;
 const MEGABIT: u64 = 1_000_000;
 /// What every link's way takes at least.
 const WAY: Duration = Duration::from_millis(10);
+/// Before the flow begins.
+const QUIET: Duration = Duration::from_secs(1);
 /// Until the flow has found out what the links carry, and how long it is watched.
 const BEGINS: Duration = Duration::from_secs(4);
 const WATCHED: Duration = Duration::from_secs(6);
@@ -107,6 +109,7 @@ impl Case {
     fn run(&self, seed: u64) -> Result<Figures, String> {
         let mut world = World::new(seed, &Topology::new(2, &self.links()).with_repair(), None);
         world.settle(Duration::from_secs(2)).map_err(|violation| violation.to_string())?;
+        world.run_for(QUIET).map_err(|violation| violation.to_string())?;
         let sum = self.routers.iter().map(|(rate, _)| rate * MEGABIT).sum::<u64>();
         let bulk = Flow::bulk(0, 1);
         // What the links carry in a round trip and 30 ms, so that no link idles for want of it.

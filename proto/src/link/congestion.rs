@@ -25,6 +25,7 @@ mod cubic;
 pub(crate) mod delays;
 mod flight;
 mod rate;
+mod varying;
 #[cfg(test)]
 mod tests;
 
@@ -32,8 +33,10 @@ use crate::link::congestion::cubic::Cubic;
 use crate::link::congestion::delays::Delays;
 use crate::link::congestion::flight::Flight;
 use crate::link::congestion::rate::{Progress, RateMeter};
+use crate::link::congestion::varying::{Report, Varying};
 use crate::link::nic::{bytes_in, per_second, time_of};
 use crate::time::Instant;
+use alloc::boxed::Box;
 use core::time::Duration;
 
 /// How long the queue is to last: a superframe, within bounds.
@@ -86,6 +89,9 @@ const HEAVY: u64 = WHOLE / 10;
 const SHOWN_FOR: Duration = Duration::from_millis(250);
 /// After loss beside a queue, other loss says nothing against the path for so long.
 const OVERFLOW_FOR: Duration = Duration::from_secs(2);
+/// A path varies whose delays differ by so much while no more than this is on the way.
+const VARIES: Duration = Duration::from_millis(2);
+const QUIET: u64 = 4 * 1_500;
 
 /// What a report says of a path.
 #[derive(Clone, Copy, Debug)]
@@ -100,6 +106,8 @@ pub(crate) struct Arrived {
     pub(crate) delay: u32,
     /// How long cells wait in the NIC's queue at the moment.
     pub(crate) nic: Duration,
+    /// When the report was written, by the peer's clock, in microseconds modulo 2^32.
+    pub(crate) written: u32,
 }
 
 /// The window of one path.
@@ -140,6 +148,8 @@ pub(crate) struct Congestion {
     trial: Option<Trial>,
     /// It does not: others fill the queue.
     shared: Option<Cubic>,
+    /// The law of a path that varies, in place of the rounds.
+    varying: Option<Box<Varying>>,
 }
 
 /// A window becomes smaller, and its queue may.
@@ -200,6 +210,7 @@ impl Congestion {
             overflowed: None,
             trial: None,
             shared: None,
+            varying: None,
         }
     }
 
@@ -211,12 +222,12 @@ impl Congestion {
 
     /// Bytes that it has on the heap.
     pub(crate) fn bytes(&self) -> usize {
-        self.flight.bytes()
+        self.flight.bytes() + self.varying.as_ref().map_or(0, |varying| varying.bytes())
     }
 
     /// Bytes per second of the bottleneck, once it was found.
     pub(crate) fn rate(&self) -> Option<u64> {
-        self.rate.get().filter(|_| !self.starts)
+        self.varying.as_ref().map_or_else(|| self.rate.get().filter(|_| !self.starts), |varying| varying.rate())
     }
 
     /// Whether nothing may be sent now.
@@ -302,12 +313,19 @@ impl Congestion {
 
     /// Bytes that may be on the way and are not.
     fn room(&self) -> u64 {
-        let window = if self.drains { self.window / 2 } else { self.window };
+        let window = match self.varying.as_ref().map(|varying| varying.window()) {
+            Some(window) => window,
+            None if self.drains => self.window / 2,
+            None => self.window,
+        };
         window.saturating_sub(self.flight.on_the_way())
     }
 
     /// Bytes per second at which the window is spread over a round, as far as the bottleneck is known.
     fn pace(&self) -> Option<u64> {
+        if let Some(varying) = &self.varying {
+            return varying.pace();
+        }
         let spread = per_second(self.window, self.shortest? + self.target()).max(self.rate.get()?);
         Some(if self.starts { 2 * spread } else { spread / 16 * 17 })
     }
@@ -321,6 +339,9 @@ impl Congestion {
             self.progressed = now;
         }
         self.flight.handle_sent(next, bytes);
+        if let Some(varying) = &mut self.varying {
+            varying.handle_sent(now, next);
+        }
         if let Some(pace) = self.pace() {
             // Who comes late catches up.
             self.next_at = self.next_at.max(now - BATCH) + time_of(bytes, pace);
@@ -352,6 +373,15 @@ impl Congestion {
         } else {
             queue.min(self.standing) <= 2 * self.target()
         };
+        if met.is_some() {
+            self.delays.note_quiet(self.flight.on_the_way() <= QUIET);
+        }
+        if self.follow_variation(&arrived, progress, met.is_some(), held_back) {
+            if was_full {
+                self.limited = Some(now);
+            }
+            return was_full && self.room() > 0;
+        }
         self.rate.handle_report(progress, is_idle, held_back);
         if was_full {
             self.limited = Some(now);
@@ -384,6 +414,33 @@ impl Congestion {
             self.round = Round { began, end, follows_overflow, obeyed, began_long, ..Round::default() };
         }
         was_full && self.room() > 0
+    }
+
+    /// Where the path varies, another law holds: returns whether it does.
+    fn follow_variation(&mut self, arrived: &Arrived, progress: Progress, met: bool, held_back: bool) -> bool {
+        match (&self.varying, self.delays.spread()) {
+            (None, Some(spread)) if spread >= VARIES => self.varying = Some(Box::new(Varying::new(spread))),
+            (Some(_), Some(spread)) if spread < VARIES / 2 => {
+                let (flight, delays) = (core::mem::take(&mut self.flight), core::mem::take(&mut self.delays));
+                *self = Self { flight, delays, progressed: self.progressed, ..Self::new() };
+            }
+            _ => {}
+        }
+        let delay = met.then(|| self.delays.latest());
+        let trip = self.delays.shortest_trip().unwrap_or_default();
+        let Some(varying) = &mut self.varying else { return false };
+        varying.handle_report(Report {
+            now: progress.at,
+            written: arrived.written,
+            next: arrived.next,
+            passed: progress.bytes,
+            count: arrived.count,
+            delay,
+            trip,
+            held_back,
+        });
+        self.queue = varying.queue();
+        true
     }
 
     /// A round is over: sets the window of the next one. Returns whether loss made it smaller.

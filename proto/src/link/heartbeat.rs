@@ -192,7 +192,7 @@ impl Links {
         let as_of = round_trip.filter(|_| skew < OVERDUE_AFTER).map(|round_trip| now - round_trip);
         let received = &heartbeat.reports[..usize::from(heartbeat.reported_links).min(links)];
         for ((report, probed), link) in received.iter().zip(heartbeat.probed).zip(0..) {
-            self.handle_report((now, read), (index, link), (*report, probed), as_of, out);
+            self.handle_report((now, read, heartbeat.sent_at), (index, link), (*report, probed), as_of, out);
         }
         Some(skew)
     }
@@ -201,7 +201,7 @@ impl Links {
     /// fast as any.
     fn handle_report(
         &mut self,
-        (now, read): (Instant, Instant),
+        (now, read, written): (Instant, Instant, u32),
         (index, link): (u16, u8),
         (report, probed): (Report, Option<u32>),
         as_of: Option<Instant>,
@@ -227,7 +227,7 @@ impl Links {
         // A probe that does not arrive is no loss of the path.
         let (next_received, count) = (path.received(), report.count.wrapping_add(path.path_mtu.lost()));
         let (heartbeats, delay) = (report.heartbeats, report.delay_micros);
-        let arrived = Arrived { next: next_received, count, heartbeats, delay, nic };
+        let arrived = Arrived { next: next_received, count, heartbeats, delay, nic, written };
         if path.carried > 0 {
             path.pace.handle_report(now, next_received, (heartbeats, delay));
         }

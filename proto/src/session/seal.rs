@@ -100,7 +100,10 @@ impl Sessions {
         let number = Number { link: header.link, seq };
         let (head, sealed) = cell.split_at_mut(HEADER);
         let opened = keys.open(now, header.epoch, number, head, sealed);
-        session.is_beyond = opened.is_err() && (session.is_beyond || keys.is_beyond(header.epoch));
+        session.beyond = match opened {
+            Ok(()) => 0,
+            Err(_) => session.beyond.saturating_add(keys.is_beyond(header.epoch).into()),
+        };
         match opened {
             #[expect(clippy::cast_possible_truncation, reason = "TAG is 16")]
             Ok(()) => return Ok(Some(TAG as u16)),

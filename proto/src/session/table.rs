@@ -36,8 +36,8 @@ pub(crate) struct Session {
     pub(crate) session_out: u16,
     /// The keys of its session, where cells are sealed.
     pub(crate) keys: Option<Keyring>,
-    /// It has sent cells of a later epoch than this node knows, and none that it could open since.
-    pub(crate) is_beyond: bool,
+    /// Its cells of later epochs than this node knows since one was opened.
+    pub(crate) beyond: u8,
 }
 
 impl Session {
@@ -55,7 +55,7 @@ impl Session {
             session_in,
             session_out: 0,
             keys: None,
-            is_beyond: false,
+            beyond: 0,
         }
     }
 

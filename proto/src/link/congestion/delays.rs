@@ -4,6 +4,7 @@
 //! a way that becomes longer, and clocks that drift, are forgotten in time. Source: LEDBAT, RFC 6817, section 4.2.
 
 use crate::time::Instant;
+use alloc::vec::Vec;
 use core::time::Duration;
 
 /// So short a delay was seen within one to two of these times. After each, the queue is drained once, to see it again.
@@ -39,7 +40,21 @@ pub(crate) struct Delays {
     /// The same of the trips of heartbeats, there and back.
     trips: [Option<Duration>; 2],
     began: Instant,
+    /// The last one, from the first on.
+    latest: i32,
+    quiet: Quiet,
 }
+
+/// Delays while hardly anything is sent: how much they differ shows how much the path varies by itself.
+#[derive(Debug, Default)]
+struct Quiet {
+    delays: Vec<i32>,
+    /// What all but the tenth that is least and the tenth that is greatest differ by.
+    spread: Option<Duration>,
+}
+
+/// So many are compared.
+const QUIET: usize = 64;
 
 impl Delays {
     /// How much longer `delay`, that of the latest heartbeat in microseconds modulo 2^24, is than the least; `None` when no heartbeat
@@ -52,10 +67,36 @@ impl Delays {
             (self.first, self.began) = (Some(delay), now);
         }
         let delay = micros_later(delay, self.first.unwrap_or(delay));
+        self.latest = delay;
         let current = self.least[0].map_or(delay, |least| least.min(delay));
         self.least[0] = Some(current);
         let least = self.least[1].map_or(current, |before| before.min(current));
         Some(Duration::from_micros(u64::from((delay - least).unsigned_abs())))
+    }
+
+    /// The delay that [`Self::queue`] was told last, in microseconds from the first one on.
+    pub(super) fn latest(&self) -> i32 {
+        self.latest
+    }
+
+    /// The last delay is one of a path on which hardly anything is sent, or on which more is.
+    pub(super) fn note_quiet(&mut self, is_quiet: bool) {
+        let Quiet { delays, spread } = &mut self.quiet;
+        if !is_quiet {
+            return delays.clear();
+        }
+        delays.push(self.latest);
+        if delays.len() == QUIET {
+            delays.sort_unstable();
+            let differ = delays[QUIET * 9 / 10] - delays[QUIET / 10];
+            *spread = Some(Duration::from_micros(u64::from(differ.unsigned_abs())));
+            delays.clear();
+        }
+    }
+
+    /// By how much a path varies on which nothing is sent, if that was seen.
+    pub(super) fn spread(&self) -> Option<Duration> {
+        self.quiet.spread
     }
 
     /// A heartbeat came back after `trip`.

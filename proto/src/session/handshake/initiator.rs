@@ -17,6 +17,9 @@ use crate::wire::hello::{Hello, NodeId};
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 
+/// So many cells of later epochs, and none of a known one, are no stranger's that came by chance.
+const BEYOND: u8 = 8;
+
 impl Sessions {
     /// A stranger's greeting arrived by this route: begins a handshake with it, or adds the route to the one that is under
     /// way. `ours`: this node's hello on the route's link.
@@ -52,7 +55,8 @@ impl Sessions {
 
     /// Whether a peer has later keys than this node, and no handshake with it is under way.
     pub(crate) fn lacks_keys(&mut self, index: u16) -> bool {
-        let Some(node) = self.table.get(index).filter(|peer| peer.is_beyond).map(|peer| peer.node) else {
+        let Some(node) = self.table.get(index).filter(|peer| peer.beyond >= BEYOND).map(|peer| peer.node)
+        else {
             return false;
         };
         self.handshakes.pending_with(node).is_none()
