@@ -216,7 +216,8 @@ impl Congestion {
 
     /// Nothing is on the way; numbers go on from `next`.
     pub(crate) fn restart(&mut self, next: u64) {
-        *self = Self { flight: Flight::from(next), ..Self::new() };
+        let delays = self.delays.anew();
+        *self = Self { flight: Flight::from(next), delays, ..Self::new() };
         self.round.end = next;
     }
 

@@ -99,6 +99,12 @@ impl Delays {
         self.quiet.spread
     }
 
+    /// What is known of a path that begins anew: how much it varies.
+    pub(super) fn anew(&self) -> Self {
+        let quiet = Quiet { spread: self.quiet.spread, ..Quiet::default() };
+        Self { quiet, ..Self::default() }
+    }
+
     /// A heartbeat came back after `trip`.
     pub(super) fn handle_trip(&mut self, trip: Duration) {
         self.trips[0] = Some(self.trips[0].map_or(trip, |least| least.min(trip)));

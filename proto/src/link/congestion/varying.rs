@@ -213,7 +213,7 @@ impl Varying {
 
     /// Over how long the rate is measured, and the least delay.
     fn spans(&self) -> [Duration; 2] {
-        let cells = |count: u64| crate::link::nic::time_of(count * 1_500, self.rate.unwrap_or(1_000_000));
+        let cells = |count: u64| crate::link::nic::time_of(count * 1_500, self.rate.unwrap_or(1_000_000).max(PACE_LEAST));
         let rate = (self.trip / 2).max(15 * MILLI).max((6 * self.variation).min(200 * MILLI)).max(cells(16));
         let delay = (25 * MILLI).max(self.trip / 2).max((self.variation * 3 / 2).min(80 * MILLI)).max(cells(12));
         [rate, delay]
@@ -293,7 +293,12 @@ impl Varying {
             numbers: last.numbers + numbers,
             lost: last.lost + numbers - came,
         };
-        self.history.push_back(delivered);
+        if self.rate.is_none() && !self.limited {
+            // What was sent says nothing of what the path carries.
+            self.history.clear();
+            self.latest_sent = report.now;
+        }
+        self.history.push_back(Delivered { sent: self.latest_sent, ..delivered });
         let [span, _] = self.spans();
         while self.history.get(1).is_some_and(|first| delivered.written - first.written >= span) {
             self.history.pop_front();
@@ -325,7 +330,7 @@ impl Varying {
         match self.phase {
             Phase::Start => {
                 if self.rate.is_none() {
-                    if !self.limited {
+                    if !self.limited || sample == 0 {
                         return;
                     }
                     (self.since, self.grown) = (now, (sample, 0));
@@ -335,7 +340,7 @@ impl Varying {
                 if passed < trip.max(span) {
                     return;
                 }
-                self.since = now;
+                        self.since = now;
                 if !core::mem::take(&mut self.limited) {
                     return;
                 }
