@@ -12,6 +12,9 @@ use core::time::Duration;
 const SPAN: Duration = Duration::from_millis(20);
 /// The longest silence that counts; also before anything was seen.
 const MOST: Duration = Duration::from_millis(15);
+/// A silence that comes again in each of these times is the path's way: a NIC gathers what comes, or a modem sends in turns.
+const RECURS: Duration = Duration::from_millis(40);
+const RECURS_MOST: Duration = Duration::from_millis(40);
 
 /// The longest time between two arrivals, lately.
 #[derive(Clone, Copy, Debug)]
@@ -20,22 +23,31 @@ pub(crate) struct Gaps {
     began: Instant,
     /// Of this period and the one before.
     longest: [Duration; 2],
+    /// Of longer periods: what all of them have comes again and again.
+    recurs: [Duration; 3],
+    recurs_since: Instant,
 }
 
 impl Gaps {
     pub(crate) fn new(now: Instant) -> Self {
-        Self { last: now, began: now, longest: [MOST; 2] }
+        Self { longest: [MOST; 2], ..Self::steady(now) }
     }
 
     /// Of a path that was never silent for long.
-    #[cfg(test)]
     pub(crate) fn steady(now: Instant) -> Self {
-        Self { last: now, began: now, longest: [Duration::ZERO; 2] }
+        let none = Duration::ZERO;
+        Self { last: now, began: now, longest: [none; 2], recurs: [none; 3], recurs_since: now }
     }
 
     /// Something arrives.
     pub(crate) fn note(&mut self, now: Instant) {
-        let gap = now.since(self.last).min(MOST);
+        let gap = now.since(self.last);
+        if now.since(self.recurs_since) >= RECURS {
+            self.recurs = [Duration::ZERO, self.recurs[0], self.recurs[1]];
+            self.recurs_since = now;
+        }
+        self.recurs[0] = self.recurs[0].max(gap.min(RECURS_MOST));
+        let gap = gap.min(MOST);
         self.last = now;
         if now.since(self.began) >= SPAN {
             self.longest = [Duration::ZERO, self.longest[0]];
@@ -51,7 +63,8 @@ impl Gaps {
 
     /// A path that is silent for so long, while cells are overdue, is dead: a quarter longer than lately.
     pub(crate) fn limit(&self) -> Duration {
-        let longest = self.longest[0].max(self.longest[1]);
+        let recurs = self.recurs[1].min(self.recurs[2]);
+        let longest = self.longest[0].max(self.longest[1]).max(recurs);
         OVERDUE_AFTER.max(longest + longest / 4)
     }
 }
