@@ -142,7 +142,11 @@ impl Case {
         let part = |hundredths: usize| trips.get(trips.len() * hundredths / 100).copied().unwrap_or(f64::NAN);
         let dropped =
             (world.losses().router - before.0) as f64 * 1e3 / (sent(&world) - before.1).max(1) as f64;
-        if std::env::var("TSHOW").is_ok() { for e in world.log() { eprintln!("{:?}", e); } }
+        if std::env::var("TSHOW").is_ok() {
+            for e in world.log() {
+                eprintln!("{:?}", e);
+            }
+        }
         let downs = world.log().iter().filter(|entry| matches!(entry.event, Event::LinkDown { .. })).count();
         Ok(Figures { share, ping: [part(50), part(95)], dropped, downs })
     }

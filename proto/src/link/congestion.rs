@@ -25,9 +25,9 @@ mod cubic;
 pub(crate) mod delays;
 mod flight;
 mod rate;
-mod varying;
 #[cfg(test)]
 mod tests;
+mod varying;
 
 use crate::link::congestion::cubic::Cubic;
 use crate::link::congestion::delays::Delays;
@@ -92,6 +92,8 @@ const OVERFLOW_FOR: Duration = Duration::from_secs(2);
 /// A path varies whose delays differ by so much while no more than this is on the way.
 const VARIES: Duration = Duration::from_millis(2);
 const QUIET: u64 = 4 * 1_500;
+/// One that is silent for longer than a quiet one, again and again, gathers what it brings.
+const GATHERS: Duration = Duration::from_millis(15);
 
 /// What a report says of a path.
 #[derive(Clone, Copy, Debug)]
@@ -108,6 +110,8 @@ pub(crate) struct Arrived {
     pub(crate) nic: Duration,
     /// When the report was written, by the peer's clock, in microseconds modulo 2^32.
     pub(crate) written: u32,
+    /// How long the path is silent again and again.
+    pub(crate) gathers: Duration,
 }
 
 /// The window of one path.
@@ -228,7 +232,9 @@ impl Congestion {
 
     /// Bytes per second of the bottleneck, once it was found.
     pub(crate) fn rate(&self) -> Option<u64> {
-        self.varying.as_ref().map_or_else(|| self.rate.get().filter(|_| !self.starts), |varying| varying.rate())
+        self.varying
+            .as_ref()
+            .map_or_else(|| self.rate.get().filter(|_| !self.starts), |varying| varying.rate())
     }
 
     /// Whether nothing may be sent now.
@@ -418,8 +424,15 @@ impl Congestion {
     }
 
     /// Where the path varies, another law holds: returns whether it does.
-    fn follow_variation(&mut self, arrived: &Arrived, progress: Progress, met: bool, held_back: bool) -> bool {
-        match (&self.varying, self.delays.spread()) {
+    fn follow_variation(
+        &mut self,
+        arrived: &Arrived,
+        progress: Progress,
+        met: bool,
+        held_back: bool,
+    ) -> bool {
+        let gathers = Some(arrived.gathers).filter(|gathers| *gathers >= GATHERS);
+        match (&self.varying, self.delays.spread().max(gathers)) {
             (None, Some(spread)) if spread >= VARIES => self.varying = Some(Box::new(Varying::new(spread))),
             (Some(_), Some(spread)) if spread < VARIES / 2 => {
                 let (flight, delays) = (core::mem::take(&mut self.flight), core::mem::take(&mut self.delays));

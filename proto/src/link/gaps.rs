@@ -61,10 +61,14 @@ impl Gaps {
         self.last = self.last.max(arrived);
     }
 
+    /// How long it is silent again and again.
+    pub(crate) fn recurs(&self) -> Duration {
+        self.recurs[1].min(self.recurs[2])
+    }
+
     /// A path that is silent for so long, while cells are overdue, is dead: a quarter longer than lately.
     pub(crate) fn limit(&self) -> Duration {
-        let recurs = self.recurs[1].min(self.recurs[2]);
-        let longest = self.longest[0].max(self.longest[1]).max(recurs);
+        let longest = self.longest[0].max(self.longest[1]).max(self.recurs());
         OVERDUE_AFTER.max(longest + longest / 4)
     }
 }

@@ -227,7 +227,15 @@ impl Links {
         // A probe that does not arrive is no loss of the path.
         let (next_received, count) = (path.received(), report.count.wrapping_add(path.path_mtu.lost()));
         let (heartbeats, delay) = (report.heartbeats, report.delay_micros);
-        let arrived = Arrived { next: next_received, count, heartbeats, delay, nic, written };
+        let arrived = Arrived {
+            next: next_received,
+            count,
+            heartbeats,
+            delay,
+            nic,
+            written,
+            gathers: path.gaps.recurs(),
+        };
         if path.carried > 0 {
             path.pace.handle_report(now, next_received, (heartbeats, delay));
         }

@@ -104,7 +104,7 @@ pub(crate) struct Outbound {
     departed: u64,
     /// When the peer's reports last showed that something new was received.
     progressed: Instant,
-    gaps: Gaps,
+    pub(crate) gaps: Gaps,
     black_hole: Detector,
     /// The first heartbeat that the peer is not known to have received, and when it was written.
     heartbeat: Option<(u64, Instant)>,

@@ -213,9 +213,12 @@ impl Varying {
 
     /// Over how long the rate is measured, and the least delay.
     fn spans(&self) -> [Duration; 2] {
-        let cells = |count: u64| crate::link::nic::time_of(count * 1_500, self.rate.unwrap_or(1_000_000).max(PACE_LEAST));
+        let cells = |count: u64| {
+            crate::link::nic::time_of(count * 1_500, self.rate.unwrap_or(1_000_000).max(PACE_LEAST))
+        };
         let rate = (self.trip / 2).max(15 * MILLI).max((6 * self.variation).min(200 * MILLI)).max(cells(16));
-        let delay = (25 * MILLI).max(self.trip / 2).max((self.variation * 3 / 2).min(80 * MILLI)).max(cells(12));
+        let delay =
+            (25 * MILLI).max(self.trip / 2).max((self.variation * 3 / 2).min(80 * MILLI)).max(cells(12));
         [rate, delay]
     }
 
@@ -340,7 +343,7 @@ impl Varying {
                 if passed < trip.max(span) {
                     return;
                 }
-                        self.since = now;
+                self.since = now;
                 if !core::mem::take(&mut self.limited) {
                     return;
                 }
@@ -401,7 +404,12 @@ impl Varying {
                 if now >= self.learn_at {
                     self.drain(now);
                 } else if passed >= self.probe_every.max(4 * (trip + span)) && self.limited {
-                    self.go(now, Phase::Up, if self.probe_every > PROBE_EVERY { 120 } else { 125 }, Duration::ZERO);
+                    self.go(
+                        now,
+                        Phase::Up,
+                        if self.probe_every > PROBE_EVERY { 120 } else { 125 },
+                        Duration::ZERO,
+                    );
                 }
             }
             _ => {}
