@@ -92,8 +92,6 @@ const OVERFLOW_FOR: Duration = Duration::from_secs(2);
 /// A path varies whose delays differ by so much while no more than this is on the way.
 const VARIES: Duration = Duration::from_millis(2);
 const QUIET: u64 = 4 * 1_500;
-/// One that is silent for longer than a quiet one, again and again, gathers what it brings.
-const GATHERS: Duration = Duration::from_millis(15);
 
 /// What a report says of a path.
 #[derive(Clone, Copy, Debug)]
@@ -111,7 +109,7 @@ pub(crate) struct Arrived {
     /// When the report was written, by the peer's clock, in microseconds modulo 2^32.
     pub(crate) written: u32,
     /// How long the path is silent again and again.
-    pub(crate) gathers: Duration,
+    pub(crate) gathers: Option<Duration>,
 }
 
 /// The window of one path.
@@ -431,8 +429,7 @@ impl Congestion {
         met: bool,
         held_back: bool,
     ) -> bool {
-        let gathers = Some(arrived.gathers).filter(|gathers| *gathers >= GATHERS);
-        match (&self.varying, self.delays.spread().max(gathers)) {
+        match (&self.varying, self.delays.spread().max(arrived.gathers)) {
             (None, Some(spread)) if spread >= VARIES => self.varying = Some(Box::new(Varying::new(spread))),
             (Some(_), Some(spread)) if spread < VARIES / 2 => {
                 let (flight, delays) = (core::mem::take(&mut self.flight), core::mem::take(&mut self.delays));

@@ -61,14 +61,14 @@ impl Gaps {
         self.last = self.last.max(arrived);
     }
 
-    /// How long it is silent again and again.
-    pub(crate) fn recurs(&self) -> Duration {
-        self.recurs[1].min(self.recurs[2])
+    /// How long it is silent again and again, if that is longer than a quiet path is.
+    pub(crate) fn recurs(&self) -> Option<Duration> {
+        Some(self.recurs[1].min(self.recurs[2])).filter(|recurs| *recurs > MOST)
     }
 
     /// A path that is silent for so long, while cells are overdue, is dead: a quarter longer than lately.
     pub(crate) fn limit(&self) -> Duration {
-        let longest = self.longest[0].max(self.longest[1]).max(self.recurs());
+        let longest = self.longest[0].max(self.longest[1]).max(self.recurs().unwrap_or_default());
         OVERDUE_AFTER.max(longest + longest / 4)
     }
 }

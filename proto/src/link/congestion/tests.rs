@@ -113,7 +113,15 @@ impl Path {
             let count = u32::try_from(self.received).unwrap();
             self.heartbeats = self.heartbeats.wrapping_add(1);
             let heartbeats = self.heartbeats;
-            let arrived = Arrived { next: self.highest + 1, count, heartbeats, delay, nic: Duration::ZERO };
+            let arrived = Arrived {
+                next: self.highest + 1,
+                count,
+                heartbeats,
+                delay,
+                nic: Duration::ZERO,
+                written: u32::try_from(self.now / 1_000 % (1 << 32)).unwrap(),
+                gathers: None,
+            };
             let trip = Duration::from_nanos(2 * self.way + queue);
             self.reports.push_back((self.now + self.way, trip, arrived));
         }
