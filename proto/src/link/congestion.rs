@@ -379,7 +379,7 @@ impl Congestion {
             queue.min(self.standing) <= 2 * self.target()
         };
         if met.is_some() {
-            self.delays.note_quiet(self.flight.on_the_way() <= QUIET);
+            self.delays.note_quiet(self.flight.on_the_way() <= QUIET && !self.was_limited(now));
         }
         if self.follow_variation(&arrived, progress, met.is_some(), held_back) {
             if was_full {

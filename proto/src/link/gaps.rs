@@ -15,6 +15,8 @@ const MOST: Duration = Duration::from_millis(15);
 /// A silence that comes again in each of these times is the path's way: a NIC gathers what comes, or a modem sends in turns.
 const RECURS: Duration = Duration::from_millis(40);
 const RECURS_MOST: Duration = Duration::from_millis(40);
+/// Cells of a lump.
+const LUMP: u64 = 8;
 
 /// The longest time between two arrivals, lately.
 #[derive(Clone, Copy, Debug)]
@@ -41,12 +43,19 @@ impl Gaps {
 
     /// Something arrives.
     pub(crate) fn note(&mut self, now: Instant) {
+        self.note_cells(now, LUMP);
+    }
+
+    /// So many cells arrive. A silence before few of them is no lump's: little was sent.
+    pub(crate) fn note_cells(&mut self, now: Instant, cells: u64) {
         let gap = now.since(self.last);
         if now.since(self.recurs_since) >= RECURS {
             self.recurs = [Duration::ZERO, self.recurs[0], self.recurs[1]];
             self.recurs_since = now;
         }
-        self.recurs[0] = self.recurs[0].max(gap.min(RECURS_MOST));
+        if cells >= LUMP {
+            self.recurs[0] = self.recurs[0].max(gap.min(RECURS_MOST));
+        }
         let gap = gap.min(MOST);
         self.last = now;
         if now.since(self.began) >= SPAN {

@@ -392,10 +392,10 @@ impl Outbound {
             {
                 self.obey_reports_from = now;
             }
+            self.gaps.note_cells(now, received - self.received);
             self.received = received;
             self.heartbeat = self.heartbeat.filter(|(seq, _)| *seq >= received);
             self.progressed = now;
-            self.gaps.note(now);
         }
         let departed = self.departed(port_departed);
         self.black_hole.note(now, departed, self.received);

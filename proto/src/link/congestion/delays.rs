@@ -45,16 +45,45 @@ pub(crate) struct Delays {
     quiet: Quiet,
 }
 
-/// Delays while hardly anything is sent: how much they differ shows how much the path varies by itself.
+/// Delays while hardly anything is sent: how much they differ shows how much the path varies by itself. A queue that others fill makes
+/// delays longer and shorter, too, but not to and fro so often.
 #[derive(Debug, Default)]
 struct Quiet {
     delays: Vec<i32>,
-    /// What all but the tenth that is least and the tenth that is greatest differ by.
+    /// By how much all but the tenth that is least and the tenth that is greatest differ, if they go to and fro.
     spread: Option<Duration>,
 }
 
-/// So many are compared.
+/// So many are looked at, and up to so many times as many until they have gone to and fro.
 const QUIET: usize = 64;
+const QUIET_TURNS: usize = 4;
+/// Times that delays rise from the least quarter to the greatest, or fall so far.
+const SWINGS: usize = 4;
+
+impl Quiet {
+    fn note(&mut self, delay: i32) {
+        self.delays.push(delay);
+        if !self.delays.len().is_multiple_of(QUIET) {
+            return;
+        }
+        let mut sorted = self.delays.clone();
+        sorted.sort_unstable();
+        let part = |hundredths: usize| sorted[sorted.len() * hundredths / 100];
+        let (low, high) = (part(25), part(75));
+        let (mut swings, mut was_high) = (0, None);
+        for is_high in
+            self.delays.iter().filter(|delay| **delay <= low || **delay >= high).map(|delay| *delay >= high)
+        {
+            swings += usize::from(was_high.replace(is_high).is_some_and(|was_high| was_high != is_high));
+        }
+        let differ = Duration::from_micros(u64::from((part(90) - part(10)).unsigned_abs()));
+        let is_over = self.delays.len() >= QUIET * QUIET_TURNS;
+        if swings >= SWINGS || is_over {
+            self.spread = Some(if swings >= SWINGS { differ } else { Duration::ZERO });
+            self.delays.clear();
+        }
+    }
+}
 
 impl Delays {
     /// How much longer `delay`, that of the latest heartbeat in microseconds modulo 2^24, is than the least; `None` when no heartbeat
@@ -81,16 +110,10 @@ impl Delays {
 
     /// The last delay is one of a path on which hardly anything is sent, or on which more is.
     pub(super) fn note_quiet(&mut self, is_quiet: bool) {
-        let Quiet { delays, spread } = &mut self.quiet;
-        if !is_quiet {
-            return delays.clear();
-        }
-        delays.push(self.latest);
-        if delays.len() == QUIET {
-            delays.sort_unstable();
-            let differ = delays[QUIET * 9 / 10] - delays[QUIET / 10];
-            *spread = Some(Duration::from_micros(u64::from(differ.unsigned_abs())));
-            delays.clear();
+        if is_quiet {
+            self.quiet.note(self.latest);
+        } else {
+            self.quiet.delays.clear();
         }
     }
 

@@ -17,7 +17,7 @@
 //! end-to-end congestion control" (SIGCOMM 2022) for why the target contains the variation; LEDBAT (RFC 6817) for the current delay
 //! as a minimum.
 
-use crate::link::congestion::WINDOW_FIRST;
+use crate::link::congestion::{WINDOW_FIRST, WINDOW_LEAST};
 use crate::link::nic::{bytes_in, per_second};
 use crate::time::Instant;
 use alloc::collections::VecDeque;
@@ -39,8 +39,8 @@ const KEPT: Duration = Duration::from_secs(1);
 const SLOT: Duration = Duration::from_millis(4);
 /// The longest variation that counts.
 const VARIATION_MOST: Duration = Duration::from_millis(50);
-/// The least pace, in bytes per second.
-const PACE_LEAST: u64 = 30_000;
+/// No rate is measured over so long as if it was less than this, in bytes per second.
+const RATE_LEAST: u64 = 30_000;
 /// Probes are so far apart; as many times further while they find nothing.
 const PROBE_EVERY: Duration = Duration::from_millis(500);
 const PROBE_EVERY_MOST: Duration = Duration::from_secs(2);
@@ -182,7 +182,7 @@ impl Varying {
 
     /// Bytes per second at which cells leave.
     pub(super) fn pace(&self) -> Option<u64> {
-        Some((self.rate? / 100 * self.gain).max(PACE_LEAST))
+        Some((self.rate? / 100 * self.gain).max(per_second(WINDOW_LEAST, self.trip + SLACK)))
     }
 
     /// Bytes that may be on the way.
@@ -214,7 +214,7 @@ impl Varying {
     /// Over how long the rate is measured, and the least delay.
     fn spans(&self) -> [Duration; 2] {
         let cells = |count: u64| {
-            crate::link::nic::time_of(count * 1_500, self.rate.unwrap_or(1_000_000).max(PACE_LEAST))
+            crate::link::nic::time_of(count * 1_500, self.rate.unwrap_or(1_000_000).max(RATE_LEAST))
         };
         let rate = (self.trip / 2).max(15 * MILLI).max((6 * self.variation).min(200 * MILLI)).max(cells(16));
         let delay =
