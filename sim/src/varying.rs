@@ -35,16 +35,20 @@ const ROUTERS: [[(u64, u64); 2]; 6] = [
 enum Variation {
     /// A datagram is held up for so many milliseconds at most; that changes from value to value in so many.
     Jitter(u64, u64),
+    /// The same of 10 ms, and so many datagrams of a thousand are lost.
+    Lossy(u32),
     /// NICs gather what comes in so many milliseconds.
     Gathered(u64),
 }
 
-const VARIATIONS: [Variation; 7] = [
+const VARIATIONS: [Variation; 9] = [
     Variation::Jitter(0, 0),
     Variation::Jitter(3, 0),
     Variation::Jitter(10, 0),
     Variation::Jitter(10, 20),
     Variation::Jitter(10, 200),
+    Variation::Lossy(10),
+    Variation::Lossy(30),
     Variation::Gathered(2),
     Variation::Gathered(24),
 ];
@@ -88,6 +92,9 @@ impl Case {
                     changes: Duration::from_millis(changes),
                     ..link
                 },
+                Variation::Lossy(parts) => {
+                    Link { jitter: Duration::from_millis(10), loss: parts * 1_000, ..link }
+                }
                 Variation::Gathered(millis) => Link {
                     coalesce: Coalesce { frames: u16::MAX, delay: Duration::from_millis(millis) },
                     ..link
@@ -99,6 +106,7 @@ impl Case {
     fn varies_by(&self) -> Duration {
         match self.variation {
             Variation::Jitter(millis, _) | Variation::Gathered(millis) => Duration::from_millis(millis),
+            Variation::Lossy(_) => Duration::from_millis(10),
         }
     }
 
@@ -160,6 +168,7 @@ impl fmt::Display for Case {
             Variation::Jitter(0, _) => write!(out, "none")?,
             Variation::Jitter(most, 0) => write!(out, "{most} ms")?,
             Variation::Jitter(most, changes) => write!(out, "{most} ms in {changes} ms")?,
+            Variation::Lossy(parts) => write!(out, "10 ms, loss {} %", parts / 10)?,
             Variation::Gathered(millis) => write!(out, "gathered {millis} ms")?,
         }
         let traffic = match self.traffic {

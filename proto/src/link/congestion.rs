@@ -23,6 +23,8 @@
 
 mod cubic;
 pub(crate) mod delays;
+mod delivery;
+mod envelope;
 mod flight;
 mod rate;
 #[cfg(test)]
@@ -230,9 +232,10 @@ impl Congestion {
 
     /// Bytes per second of the bottleneck, once it was found.
     pub(crate) fn rate(&self) -> Option<u64> {
-        self.varying
-            .as_ref()
-            .map_or_else(|| self.rate.get().filter(|_| !self.starts), |varying| varying.rate())
+        match &self.varying {
+            Some(varying) => varying.rate(),
+            None => self.rate.get().filter(|_| !self.starts),
+        }
     }
 
     /// Whether nothing may be sent now.
@@ -318,8 +321,8 @@ impl Congestion {
 
     /// Bytes that may be on the way and are not.
     fn room(&self) -> u64 {
-        let window = match self.varying.as_ref().map(|varying| varying.window()) {
-            Some(window) => window,
+        let window = match &self.varying {
+            Some(varying) => varying.window(),
             None if self.drains => self.window / 2,
             None => self.window,
         };
@@ -382,7 +385,7 @@ impl Congestion {
             self.delays.note_quiet(self.flight.on_the_way() <= QUIET && !self.was_limited(now));
         }
         if self.follow_variation(&arrived, progress, met.is_some(), held_back) {
-            if was_full {
+            if held_back {
                 self.limited = Some(now);
             }
             return was_full && self.room() > 0;
@@ -440,7 +443,7 @@ impl Congestion {
         let delay = met.then(|| self.delays.latest());
         let trip = self.delays.shortest_trip().unwrap_or_default();
         let Some(varying) = &mut self.varying else { return false };
-        varying.handle_report(Report {
+        let loses = varying.handle_report(Report {
             now: progress.at,
             written: arrived.written,
             next: arrived.next,
@@ -451,6 +454,9 @@ impl Congestion {
             held_back,
         });
         self.queue = varying.queue();
+        if loses {
+            self.overflowed = Some(progress.at);
+        }
         true
     }
 
