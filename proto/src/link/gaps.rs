@@ -106,6 +106,30 @@ mod tests {
     }
 
     #[test]
+    fn who_gathers_again_and_again_is_not_dead_in_between_and_who_stood_still_once_is() {
+        let mut gaps = Gaps::new(at(0));
+        let mut now = 0;
+        for turn in 0..40 {
+            now += if turn == 20 { 30_000 } else { 4_000 };
+            gaps.note(at(now));
+        }
+        assert_eq!((gaps.limit(), gaps.recurs()), (Duration::from_millis(5), None));
+        for _ in 0..10 {
+            now += 24_000;
+            gaps.note_cells(at(now), LUMP);
+        }
+        assert_eq!(
+            (gaps.limit(), gaps.recurs()),
+            (Duration::from_millis(30), Some(Duration::from_millis(24)))
+        );
+        for _ in 0..10 {
+            now += 24_000;
+            gaps.note_cells(at(now), 1);
+        }
+        assert_eq!(gaps.recurs(), None, "little was sent");
+    }
+
+    #[test]
     fn what_was_quiet_is_known_again_within_two_periods() {
         let mut gaps = Gaps::new(at(0));
         for millis in 1..10 {

@@ -58,6 +58,10 @@ impl Flight {
 
     /// Numbers before `next` have arrived or are lost.
     pub(super) fn pass(&mut self, next: u64) {
+        if self.batches.is_empty() {
+            // Numbers between batches are those of messages.
+            self.passed_end.0 = self.passed_end.0.max(next);
+        }
         while let Some((end, bytes)) = self.batches.front().copied() {
             let (from, before) = self.passed_end;
             if next >= end {

@@ -20,6 +20,9 @@ struct Path {
     longest: u64,
     /// One cell of so many is lost on the way.
     loses: u64,
+    /// Nanoseconds that a cell is held up at most, with all behind it; and what the last one drew.
+    jitter: u64,
+    drawn: u64,
     /// Numbers and times at which they arrive, and reports on their way back.
     cells: VecDeque<(u64, u64)>,
     reports: VecDeque<(u64, Duration, Arrived)>,
@@ -47,6 +50,8 @@ impl Path {
             way: way_millis * 1_000_000,
             longest: longest_millis * 1_000_000,
             loses: u64::MAX,
+            jitter: 0,
+            drawn: 1,
             cells: VecDeque::new(),
             reports: VecDeque::new(),
             free: 0,
@@ -93,9 +98,19 @@ impl Path {
         let start = self.free.max(self.now);
         if start - self.now <= self.longest && !self.next.is_multiple_of(self.loses) {
             self.free = start + CELL * 8_000_000_000 / self.rate;
-            self.cells.push_back((self.next, self.free + self.way));
+            let arrives = self.arrives();
+            self.cells.push_back((self.next, arrives));
         }
         self.next += 1;
+    }
+
+    /// When a cell arrives that leaves the bottleneck last.
+    fn arrives(&mut self) -> u64 {
+        self.drawn =
+            self.drawn.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        let held_up = (self.drawn >> 33) % (self.jitter + 1);
+        let last = self.cells.back().map_or(0, |(_, at)| *at);
+        last.max(self.free.max(self.now) + self.way + held_up)
     }
 
     fn arrive(&mut self) {
@@ -109,7 +124,8 @@ impl Path {
             self.report_at = self.now + (16 * CELL * 8_000_000_000 / self.rate).clamp(1_000_000, 10_000_000);
             let queue = self.free.saturating_sub(self.now);
             self.queues.push(queue as f64 / 1e6);
-            let delay = u32::try_from((self.way + queue) / 1_000 + self.clock).unwrap() & 0xff_ffff;
+            let took = self.arrives() - self.now;
+            let delay = u32::try_from(took / 1_000 + self.clock).unwrap() & 0xff_ffff;
             let count = u32::try_from(self.received).unwrap();
             self.heartbeats = self.heartbeats.wrapping_add(1);
             let heartbeats = self.heartbeats;
@@ -173,6 +189,50 @@ fn the_wait_of_a_cell_is_foreseen_also_on_a_long_way_and_whoever_holds_it_back()
         let errors = [worst(u64::MAX), worst((megabits * STEP * 9 / 80_000).max(CELL))];
         assert!(errors.iter().all(|error| *error <= 2.0), "{megabits} Mbit/s, {way} ms: {errors:.2?} ms");
     }
+}
+
+#[test]
+fn a_path_that_varies_is_used_up_and_its_queue_stays_short() {
+    for (megabits, longest, jitter) in
+        [(5, 200, 10), (20, 150, 3), (50, 100, 10), (50, 100, 30), (200, 20, 10)]
+    {
+        let mut path = Path::new(megabits, 10, longest);
+        path.jitter = jitter * 1_000_000;
+        path.run(1_000, 0);
+        path.run(3_000, u64::MAX);
+        let (share, worst) = (path.run(5_000, u64::MAX) / megabits as f64, path.worst());
+        assert!(share >= 0.93, "{megabits} Mbit/s, {jitter} ms: {share}");
+        assert!(worst <= 40.0, "{megabits} Mbit/s, {jitter} ms: {worst} ms of queue");
+    }
+}
+
+#[test]
+fn a_rate_that_changes_is_followed_on_a_path_that_varies() {
+    let mut path = Path::new(50, 10, 200);
+    path.jitter = 10_000_000;
+    path.run(1_000, 0);
+    path.run(3_000, u64::MAX);
+    for (megabits, within) in [(5, 2_000), (50, 5_000)] {
+        path.rate = megabits * 1_000_000;
+        path.run(within, u64::MAX);
+        let (share, worst) = (path.run(2_000, u64::MAX) / megabits as f64, path.worst());
+        assert!(share >= 0.9 && worst <= 60.0, "{megabits} Mbit/s: {share}, {worst} ms of queue");
+    }
+}
+
+#[test]
+fn a_path_that_varies_no_more_has_the_law_of_others() {
+    let mut path = Path::new(50, 10, 100);
+    path.jitter = 10_000_000;
+    path.run(1_000, 0);
+    path.run(1_000, u64::MAX);
+    assert!(path.congestion.varying.is_some());
+    path.jitter = 0;
+    path.run(4_000, 0);
+    assert!(path.congestion.varying.is_none());
+    path.run(2_000, u64::MAX);
+    let (share, worst) = (path.run(3_000, u64::MAX) / 50.0, path.worst());
+    assert!(share >= 0.95 && worst <= 11.0, "{share}, {worst} ms of queue");
 }
 
 #[test]

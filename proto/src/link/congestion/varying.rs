@@ -41,7 +41,7 @@ const VARIATION_MOST: Duration = Duration::from_millis(50);
 const DRAIN_MOST: Duration = Duration::from_millis(100);
 const DRAIN_MOST_FIRST: Duration = Duration::from_secs(2);
 /// What a probe has put into a queue is given so long.
-const DOWN_MOST: Duration = Duration::from_millis(200);
+const DOWN_MOST: Duration = Duration::from_millis(500);
 /// Probes are so far apart, and further while they find nothing.
 const PROBE_EVERY: Duration = Duration::from_millis(500);
 const PROBE_EVERY_MOST: Duration = Duration::from_secs(2);
@@ -294,7 +294,7 @@ impl Varying {
         let is_long = loses || self.queue > target + LONG;
         if is_long && passed >= round && sample < rate / 100 * 97 {
             // The path delivers less than it did.
-            self.rate = Some(sample.max(rate / 10 * 6));
+            self.rate = Some(sample.max(rate / 2));
             self.go(now, Phase::Down, gain::DOWN);
         } else if now >= self.learn_at {
             let queue = self.envelope.over_least(now, self.delay_span());
