@@ -15,7 +15,7 @@ const MEGABIT: u64 = 1_000_000;
 /// What every link's way takes at least.
 const WAY: Duration = Duration::from_millis(10);
 /// Before the flow begins.
-const QUIET: Duration = Duration::from_secs(3);
+const QUIET: Duration = Duration::ZERO;
 /// Until the flow has found out what the links carry, and how long it is watched.
 const BEGINS: Duration = Duration::from_secs(4);
 const WATCHED: Duration = Duration::from_secs(6);
