@@ -52,14 +52,8 @@ fn main() -> ExitCode {
         Ok(Command::Replay(seed)) => replay(seed),
         Ok(Command::Swarm(seeds)) => swarm(seeds),
         Ok(Command::Nightly(seeds)) => nightly::run(&seeds),
-        Ok(Command::Scale(nodes)) => scale(&nodes),
-        Ok(Command::Varying(seeds, word)) => varying::table(&word, seeds).map_or_else(
-            |reason| {
-                eprintln!("tabane-sim: {reason}");
-                ExitCode::FAILURE
-            },
-            |()| ExitCode::SUCCESS,
-        ),
+        Ok(Command::Scale(nodes)) => told(scale(&nodes)),
+        Ok(Command::Varying(seeds, word)) => told(varying::table(&word, seeds)),
         Err(reason) => {
             eprintln!("tabane-sim: {reason}\n{USAGE}");
             ExitCode::from(2)
@@ -101,18 +95,16 @@ fn parse_nodes(text: &str) -> Result<u16, String> {
 }
 
 /// Measures bundles of so many nodes, a line for each.
-fn scale(nodes: &[u16]) -> ExitCode {
+fn scale(nodes: &[u16]) -> Result<(), String> {
     println!("{}", scale::Cost::HEAD);
-    for nodes in nodes {
-        match scale::measure(*nodes) {
-            Ok(cost) => println!("{cost}"),
-            Err(reason) => {
-                eprintln!("tabane-sim: {reason}");
-                return ExitCode::FAILURE;
-            }
-        }
-    }
-    ExitCode::SUCCESS
+    nodes.iter().try_for_each(|nodes| scale::measure(*nodes).map(|cost| println!("{cost}")))
+}
+
+/// Says what went wrong, if anything has.
+fn told(result: Result<(), String>) -> ExitCode {
+    let Err(reason) = result else { return ExitCode::SUCCESS };
+    eprintln!("tabane-sim: {reason}");
+    ExitCode::FAILURE
 }
 
 /// Runs one seed with a line per event.

@@ -15,7 +15,7 @@ const MEGABIT: u64 = 1_000_000;
 /// What every link's way takes at least.
 const WAY: Duration = Duration::from_millis(10);
 /// Before the flow begins.
-const QUIET: Duration = Duration::ZERO;
+const QUIET: Duration = Duration::from_secs(3);
 /// Until the flow has found out what the links carry, and how long it is watched.
 const BEGINS: Duration = Duration::from_secs(4);
 const WATCHED: Duration = Duration::from_secs(6);
@@ -150,11 +150,6 @@ impl Case {
         let part = |hundredths: usize| trips.get(trips.len() * hundredths / 100).copied().unwrap_or(f64::NAN);
         let dropped =
             (world.losses().router - before.0) as f64 * 1e3 / (sent(&world) - before.1).max(1) as f64;
-        if std::env::var("TSHOW").is_ok() {
-            for e in world.log() {
-                eprintln!("{:?}", e);
-            }
-        }
         let downs = world.log().iter().filter(|entry| matches!(entry.event, Event::LinkDown { .. })).count();
         Ok(Figures { share, ping: [part(50), part(95)], dropped, downs })
     }
@@ -198,9 +193,9 @@ pub(crate) fn table(word: &str, seeds: u64) -> Result<(), String> {
     println!("|---|---|---|---|---|---|---|");
     let (next, rows) = (AtomicUsize::new(0), Mutex::new(vec![None; cases.len()]));
     let work = || {
-        while let Some((place, case)) =
-            Some(next.fetch_add(1, Ordering::Relaxed)).and_then(|place| Some((place, cases.get(place)?)))
-        {
+        loop {
+            let place = next.fetch_add(1, Ordering::Relaxed);
+            let Some(case) = cases.get(place) else { return };
             let figures: Result<Vec<_>, _> = (1..=seeds).map(|seed| case.run(seed)).collect();
             let mut rows = rows.lock().expect("no thread panics");
             rows[place] = Some(figures.map(|figures| row(case, &figures)));
@@ -225,4 +220,25 @@ fn row(case: &Case, figures: &[Figures]) -> String {
     let (share, p50, p95) = (middle(|one| one.share), middle(|one| one.ping[0]), middle(|one| one.ping[1]));
     let (dropped, downs) = (middle(|one| one.dropped), figures.iter().map(|one| one.downs).sum::<usize>());
     format!("| {case} | {share:.2}, {least:.2} | {p50:.0}, {p95:.0} | {dropped:.1} | {downs} |")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn links_that_vary_are_used_up_and_their_queues_stay_short() {
+        let jitter = Variation::Jitter(10, 0);
+        for (routers, variation, more) in [
+            ([(20, 150), (20, 150)], jitter, 30.0),
+            ([(50, 100), (20, 100)], Variation::Jitter(10, 20), 30.0),
+            ([(500, 10), (200, 10)], jitter, 30.0),
+            ([(50, 100), (50, 100)], Variation::Gathered(24), 60.0),
+        ] {
+            let case = Case { routers, variation, traffic: Traffic::One };
+            let figures = case.run(7).expect("nothing fails");
+            assert!(figures.share >= 0.9 && figures.downs == 0, "{case}: {figures:?}");
+            assert!(figures.ping[0] <= 20.0 + more, "{case}: {figures:?}");
+        }
+    }
 }

@@ -382,7 +382,7 @@ impl Congestion {
             queue.min(self.standing) <= 2 * self.target()
         };
         if met.is_some() {
-            self.delays.note_swings(self.flight.on_the_way() <= QUIET && !self.was_limited(now));
+            self.delays.note_quiet(self.flight.on_the_way() <= QUIET && !self.was_limited(now));
         }
         if self.follow_variation(&arrived, progress, met.is_some(), held_back) {
             if held_back {
@@ -432,9 +432,7 @@ impl Congestion {
         met: bool,
         held_back: bool,
     ) -> bool {
-        let [quiet, loaded] = self.delays.spreads();
-        let spread = quiet.max(arrived.gathers);
-        match (&self.varying, if self.varying.is_some() { spread } else { spread.max(loaded) }) {
+        match (&self.varying, self.delays.spread().max(arrived.gathers)) {
             (None, Some(spread)) if spread >= VARIES => self.varying = Some(Box::new(Varying::new(spread))),
             (Some(_), Some(spread)) if spread < VARIES / 2 => {
                 let (flight, delays) = (core::mem::take(&mut self.flight), core::mem::take(&mut self.delays));

@@ -42,56 +42,46 @@ pub(crate) struct Delays {
     began: Instant,
     /// The last one, from the first on.
     latest: i32,
-    /// Those of a path on which hardly anything is sent, and of one on which more is.
-    swings: [Swings; 2],
+    quiet: Quiet,
 }
 
-/// How much delays differ that go to and fro: by so much the path varies by itself. A queue that others fill makes delays longer and
-/// shorter, too, but not so often; and one that this node fills stands, for most of its time.
+/// Delays while hardly anything is sent: how much they differ shows how much the path varies by itself. A queue that others fill makes
+/// delays longer and shorter, too, but not to and fro so often.
 #[derive(Debug, Default)]
-struct Swings {
+struct Quiet {
     delays: Vec<i32>,
-    /// By how much all but the tenth that is least and the tenth that is greatest differ.
+    /// By how much all but the tenth that is least and the tenth that is greatest differ, if they go to and fro.
     spread: Option<Duration>,
 }
 
-/// So many are looked at; of a path on which hardly anything is sent up to so many times as many, until they have gone to and fro.
-const COMPARED: usize = 64;
-const COMPARED_TURNS: usize = 4;
-/// Times that delays rise from the least quarter to the greatest, or fall so far: on a path on which hardly anything is sent, and on others.
+/// So many are looked at, and up to so many times as many until they have gone to and fro.
+const QUIET: usize = 64;
+const QUIET_TURNS: usize = 4;
+/// Times that delays rise from the least quarter to the greatest, or fall so far.
 const SWINGS: usize = 4;
-const SWINGS_LOADED: usize = 12;
 
-impl Swings {
-    /// A delay, of a path on which hardly anything is sent or on which more is. `least`: the least that is known.
-    fn note(&mut self, delay: i32, is_quiet: bool, least: i32) {
+impl Quiet {
+    fn note(&mut self, delay: i32) {
         self.delays.push(delay);
-        if !self.delays.len().is_multiple_of(COMPARED) {
+        if !self.delays.len().is_multiple_of(QUIET) {
             return;
         }
         let mut sorted = self.delays.clone();
         sorted.sort_unstable();
         let part = |hundredths: usize| sorted[sorted.len() * hundredths / 100];
         let (low, high) = (part(25), part(75));
-        let ends = self.delays.iter().filter(|delay| **delay <= low || **delay >= high);
         let (mut swings, mut was_high) = (0, None);
-        for is_high in ends.map(|delay| *delay >= high) {
+        for is_high in
+            self.delays.iter().filter(|delay| **delay <= low || **delay >= high).map(|delay| *delay >= high)
+        {
             swings += usize::from(was_high.replace(is_high).is_some_and(|was_high| was_high != is_high));
         }
-        let differ = part(90) - part(10);
-        let varies = if is_quiet {
-            swings >= SWINGS
-        } else {
-            swings >= SWINGS_LOADED && part(10) - least <= 2 * differ
-        };
-        if varies {
-            self.spread = Some(Duration::from_micros(u64::from(differ.unsigned_abs())));
-        } else if is_quiet && self.delays.len() >= COMPARED * COMPARED_TURNS {
-            self.spread = Some(Duration::ZERO);
-        } else if is_quiet {
-            return;
+        let differ = Duration::from_micros(u64::from((part(90) - part(10)).unsigned_abs()));
+        let is_over = self.delays.len() >= QUIET * QUIET_TURNS;
+        if swings >= SWINGS || is_over {
+            self.spread = Some(if swings >= SWINGS { differ } else { Duration::ZERO });
+            self.delays.clear();
         }
-        self.delays.clear();
     }
 }
 
@@ -119,23 +109,23 @@ impl Delays {
     }
 
     /// The last delay is one of a path on which hardly anything is sent, or on which more is.
-    pub(super) fn note_swings(&mut self, is_quiet: bool) {
-        let least = self.least.into_iter().flatten().min().unwrap_or(self.latest);
-        let [quiet, loaded] = &mut self.swings;
-        let (swings, other) = if is_quiet { (quiet, loaded) } else { (loaded, quiet) };
-        swings.note(self.latest, is_quiet, least);
-        other.delays.clear();
+    pub(super) fn note_quiet(&mut self, is_quiet: bool) {
+        if is_quiet {
+            self.quiet.note(self.latest);
+        } else {
+            self.quiet.delays.clear();
+        }
     }
 
-    /// By how much a path varies by itself, if that was seen: while hardly anything was sent, and while more was.
-    pub(super) fn spreads(&self) -> [Option<Duration>; 2] {
-        self.swings.each_ref().map(|swings| swings.spread)
+    /// By how much a path varies on which nothing is sent, if that was seen.
+    pub(super) fn spread(&self) -> Option<Duration> {
+        self.quiet.spread
     }
 
     /// What is known of a path that begins anew: how much it varies.
     pub(super) fn anew(&self) -> Self {
-        let swings = self.spreads().map(|spread| Swings { spread, ..Swings::default() });
-        Self { swings, ..Self::default() }
+        let quiet = Quiet { spread: self.quiet.spread, ..Quiet::default() };
+        Self { quiet, ..Self::default() }
     }
 
     /// A heartbeat came back after `trip`.

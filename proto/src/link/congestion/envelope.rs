@@ -110,7 +110,7 @@ mod tests {
     #[test]
     fn what_varies_is_no_queue_and_what_stands_is_one() {
         let mut envelope = Envelope::default();
-        let mut note = |envelope: &mut Envelope, from: u64, least: u32, most: u32| {
+        let note = |envelope: &mut Envelope, from: u64, least: u32, most: u32| {
             for millis in from..from + 200 {
                 let delay = least + u32::try_from(millis * 7_919 % 101).unwrap() * (most - least) / 100;
                 envelope.note(at(millis), i32::try_from(delay).unwrap());
