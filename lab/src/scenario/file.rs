@@ -36,6 +36,7 @@ const BYTES: Limits = Limits { low: 8, high: 1_472, words: " bytes of payload" }
 
 const DURATION_DEFAULT: Duration = Duration::from_secs(4);
 const DURATION_MAX: Duration = Duration::from_secs(600);
+const QUIET_MAX: Duration = Duration::from_secs(60);
 const REPEATS_DEFAULT: u32 = 3;
 const FLOW_KINDS: [&str; 5] = ["tcp", "quic", "file", "udp", "ping-pong"];
 const FAULT_KINDS: [&str; 8] =
@@ -54,6 +55,7 @@ fn scenario(top: &mut Section<'_, '_>) -> Scenario {
     let about = top.text("about", "a sentence").map_or_else(String::new, |given| given.value);
     let places = words(top, "in", &PLACES, Place::key, &[Place::Sim, Place::Namespaces]);
     let hosts = ranged(top, "hosts", HOSTS, 2);
+    let quiet = time_within(top, "quiet", "up to 1 min", |time| *time <= QUIET_MAX).unwrap_or_default();
     let (duration, warm_up) = times(top);
     let repeats = ranged(top, "repeats", REPEATS, REPEATS_DEFAULT);
     let seed = ranged(top, "seed", SEED, 1);
@@ -83,6 +85,7 @@ fn scenario(top: &mut Section<'_, '_>) -> Scenario {
         about,
         places,
         hosts,
+        quiet,
         duration,
         warm_up,
         repeats,

@@ -119,6 +119,7 @@ struct Run<'a> {
 impl<'a> Run<'a> {
     /// Starts the flows, carries out the course beside them, and measures them.
     fn play<'s>(&'s self, scope: &'s Scope<'s, '_>) -> Result<(Vec<Measure>, Faults)> {
+        thread::sleep(self.scenario.quiet);
         let flows = self.begin(scope)?;
         let played = self.carry_out(&flows);
         // Whatever went wrong, nothing is left running.

@@ -30,6 +30,8 @@ pub(super) struct Scenario {
     pub(super) places: Vec<Place>,
     /// 2 to 8, all on every link.
     pub(super) hosts: u8,
+    /// How long nothing is sent before flows begin.
+    pub(super) quiet: Duration,
     /// How long flows run.
     pub(super) duration: Duration,
     /// The first part of that, which counts neither for speed nor for stalls.

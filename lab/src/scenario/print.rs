@@ -18,6 +18,7 @@ impl fmt::Display for Scenario {
         writeln!(out, "about = {}", text(&self.about))?;
         writeln!(out, "in = {}", list(self.places.iter().copied().map(Place::key)))?;
         writeln!(out, "hosts = {}", self.hosts)?;
+        writeln!(out, "quiet = {}", text(&print_time(self.quiet)))?;
         writeln!(out, "duration = {}", text(&print_time(self.duration)))?;
         writeln!(out, "warm_up = {}", text(&print_time(self.warm_up)))?;
         writeln!(out, "repeats = {}", self.repeats)?;

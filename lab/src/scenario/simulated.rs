@@ -69,6 +69,7 @@ fn play(scenario: &Scenario, contestant: Contestant, seed: u64) -> Result<Vec<Me
     let topology = Topology::new(scenario.hosts, &cables).with(|node| configure(node, scenario, contestant));
     let mut world = World::new(seed, &topology, None);
     world.settle(SETTLED_WITHIN)?;
+    world.run_for(scenario.quiet)?;
     let start = world.now();
     let flows = scenario.flows.iter().map(|flow| begin(&mut world, flow, scenario.hosts)).collect();
     let (entries, none) = (scenario.flows.len(), Vec::new());
