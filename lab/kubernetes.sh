@@ -5,4 +5,4 @@ set -eu
 [ -x "$1/bin/kubernetes-validate" ] && exit 0
 echo "taking kubernetes-validate out of PyPI"
 python3 -m venv "$1"
-"$1/bin/pip" --quiet install kubernetes-validate==1.37.0
+"$1/bin/pip" --quiet install --require-hashes -r "$(dirname "$0")/kubernetes.txt"

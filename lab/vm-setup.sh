@@ -11,6 +11,7 @@ set -eu
 directory=$1
 package=${2:-linux-image-amd64}
 suite=${3:-}
+lab=$(cd "$(dirname "$0")" && pwd)
 PATH=$PATH:/usr/sbin:/sbin
 
 fail() {
@@ -73,7 +74,7 @@ fi
 if ! "$directory/venv/bin/virtme-run" --help >/dev/null 2>&1; then
     echo "fetching virtme-ng"
     python3 -m venv --clear "$directory/venv" || fail "python3 makes no virtual environment: install python3-venv"
-    "$directory/venv/bin/pip" install -q virtme-ng==1.42 || fail "pip cannot fetch virtme-ng 1.42"
+    "$directory/venv/bin/pip" install -q --require-hashes -r "$lab/virtme-ng.txt" || fail "pip cannot fetch virtme-ng"
 fi
 
 echo "the guest is ready in $directory: Linux $(ls "$directory/kernel/lib/modules")"

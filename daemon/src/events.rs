@@ -60,13 +60,19 @@ impl EventLog {
         Ok(Self { kept: Mutex::default(), news: Waker::new()? })
     }
 
-    /// A log that goes on after `entries`.
+    /// A log that goes on after `entries`. Who tells them may have been taken over: the latest are kept, and their numbers rise by
+    /// one and leave room for others.
     ///
     /// # Errors
     /// No eventfd.
     pub(crate) fn after(entries: Vec<Entry>) -> io::Result<Self> {
-        let next = entries.last().map_or(0, |last| last.number + 1);
-        let entries: VecDeque<_> = entries.into_iter().map(Arc::new).collect();
+        let superfluous = entries.len().saturating_sub(KEPT);
+        let end = entries.last().map_or(0, |last| last.number.min(u64::MAX / 2) + 1);
+        let first = end.saturating_sub((entries.len() - superfluous) as u64);
+        let entries = (first..).zip(entries.into_iter().skip(superfluous));
+        let entries: VecDeque<_> =
+            entries.map(|(number, entry)| Arc::new(Entry { number, ..entry })).collect();
+        let next = first + entries.len() as u64;
         let mut troubles = Troubles::default();
         entries.iter().for_each(|entry| troubles.note(entry));
         Ok(Self {
@@ -239,6 +245,21 @@ mod tests {
     fn only_the_latest_are_kept() {
         let kept = log(KEPT as u64 + 5).latest();
         assert_eq!((kept.len(), kept[0].at_ns, kept[0].number), (KEPT, 5, 5));
+    }
+
+    #[test]
+    fn what_another_process_tells_takes_no_more_room_and_numbers_go_on() {
+        let numbers = |told: &[u64]| {
+            let told = told.iter().map(|number| Entry { number: *number, ..Entry::default() });
+            let log = EventLog::after(told.collect()).expect("an eventfd");
+            log.keep(0, Entry::default());
+            log.latest().iter().map(|entry| entry.number).collect::<Vec<_>>()
+        };
+        assert_eq!(numbers(&[]), [0]);
+        assert_eq!(numbers(&[7, 8]), [7, 8, 9]);
+        assert_eq!(numbers(&[9, 9, 0]), [0, 1, 2, 3]);
+        let many = numbers(&[u64::MAX; 2 * KEPT]);
+        assert!(many.len() == KEPT && many.windows(2).all(|two| two[0] + 1 == two[1]), "{many:?}");
     }
 
     #[test]

@@ -21,6 +21,7 @@ use std::time::{Duration, Instant};
 use serde::{Deserialize, Serialize};
 use tabane_io::now_ns;
 
+use crate::config::address::parse_host;
 use crate::events::{Entry, EventLog};
 use crate::links::Links;
 pub(crate) use process::{Resolver, serve};
@@ -32,17 +33,35 @@ const PAUSES: (Duration, Duration) = (Duration::from_secs(1), Duration::from_sec
 /// Questions that wait for their answers at once: the process has a thread for each.
 const ASKED_MAX: usize = 8;
 /// Addresses of a name that are greeted, the first ones.
-const ADDRESSES_MAX: usize = 16;
+pub(crate) const ADDRESSES_MAX: usize = 16;
 /// The longest answer, in bytes.
 const ANSWER_MAX: usize = 16 << 10;
 
 /// What the resolver says about a name.
 #[derive(Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-struct Answer {
-    name: String,
+pub(crate) struct Answer {
+    pub(crate) name: String,
     /// Without repetition; empty when there is an error.
-    addresses: Vec<IpAddr>,
+    pub(crate) addresses: Vec<IpAddr>,
     error: Option<String>,
+}
+
+impl Answer {
+    /// Reads a line of the process. It may have been taken over: addresses that no peer of a configuration could have are left out.
+    ///
+    /// # Errors
+    /// It is no answer.
+    pub(crate) fn read(line: &[u8]) -> serde_json::Result<Self> {
+        let mut answer: Self = serde_json::from_slice(line)?;
+        answer.addresses.retain(|address| is_of_one_host(*address));
+        answer.addresses.truncate(ADDRESSES_MAX);
+        Ok(answer)
+    }
+}
+
+/// Whether a peer may listen there: as in the configuration, no group, and no address that needs a scope.
+pub(crate) fn is_of_one_host(address: IpAddr) -> bool {
+    parse_host(&address.to_string()).is_ok()
 }
 
 /// Starts the thread that asks `resolver`. It ends with the process.
@@ -101,7 +120,7 @@ impl Client {
             }
             while let Some(end) = self.input.iter().position(|byte| *byte == b'\n') {
                 let line: Vec<u8> = self.input.drain(..=end).collect();
-                self.heed(serde_json::from_slice(&line)?);
+                self.heed(Answer::read(&line)?);
             }
             if self.input.len() > ANSWER_MAX {
                 return Err(io::ErrorKind::InvalidData.into());
@@ -110,8 +129,7 @@ impl Client {
         Ok(())
     }
 
-    fn heed(&mut self, mut answer: Answer) {
-        answer.addresses.truncate(ADDRESSES_MAX);
+    fn heed(&mut self, answer: Answer) {
         match self.names.heed(&answer) {
             News::None => {}
             News::Addresses => {
@@ -133,7 +151,7 @@ impl Client {
 
 /// The names, and when each is to be resolved.
 #[derive(Default)]
-struct Names(BTreeMap<String, Name>);
+pub(crate) struct Names(BTreeMap<String, Name>);
 
 struct Name {
     /// As resolved last, in order.
@@ -150,7 +168,7 @@ struct Name {
 
 /// What is new about a name.
 #[derive(Debug, PartialEq, Eq)]
-enum News {
+pub(crate) enum News {
     None,
     Addresses,
     Failure,
@@ -158,7 +176,7 @@ enum News {
 
 impl Names {
     /// The names are these now.
-    fn follow(&mut self, names: &BTreeSet<String>) {
+    pub(crate) fn follow(&mut self, names: &BTreeSet<String>) {
         self.0.retain(|name, _| names.contains(name));
         for name in names {
             self.0.entry(name.clone()).or_insert_with(|| Name {
@@ -172,7 +190,7 @@ impl Names {
     }
 
     /// The names to ask for now, which count as asked. `reached`: those whose peer is.
-    fn due(&mut self, now: Instant, reached: &BTreeSet<String>) -> Vec<String> {
+    pub(crate) fn due(&mut self, now: Instant, reached: &BTreeSet<String>) -> Vec<String> {
         let waiting = self.0.values().filter(|name| name.waits).count();
         let mut due = Vec::new();
         for (text, name) in &mut self.0 {
@@ -190,9 +208,10 @@ impl Names {
         due
     }
 
-    /// An answer came.
-    fn heed(&mut self, answer: &Answer) -> News {
-        let Some(name) = self.0.get_mut(&answer.name) else { return News::None };
+    /// An answer came. One that nobody has asked for is none.
+    pub(crate) fn heed(&mut self, answer: &Answer) -> News {
+        let asked = self.0.get_mut(&answer.name).filter(|name| name.waits);
+        let Some(name) = asked else { return News::None };
         name.waits = false;
         if answer.addresses.is_empty() {
             let is_new = !std::mem::replace(&mut name.failed, true);
@@ -244,16 +263,35 @@ mod tests {
 
     #[test]
     fn only_news_are_told() {
-        let mut names = Names::default();
+        let (mut names, mut now) = (Names::default(), Instant::now());
         names.follow(&named(&["b"]));
-        assert_eq!(names.heed(&answer(&[])), News::Failure);
-        assert_eq!(names.heed(&answer(&[])), News::None, "told already");
-        assert_eq!(names.heed(&answer(&["192.0.2.1", "2001:db8::1"])), News::Addresses);
-        assert_eq!(names.heed(&answer(&["2001:db8::1", "192.0.2.1"])), News::None, "in another order");
-        assert_eq!(names.heed(&answer(&[])), News::Failure);
-        assert_eq!(names.heed(&answer(&["192.0.2.1"])), News::Addresses);
+        let mut asked = |addresses: &[&str]| {
+            now += PAUSES.1;
+            assert_eq!(names.due(now, &named(&[])), ["b"]);
+            names.heed(&answer(addresses))
+        };
+        assert_eq!(asked(&[]), News::Failure);
+        assert_eq!(asked(&[]), News::None, "told already");
+        assert_eq!(asked(&["192.0.2.1", "2001:db8::1"]), News::Addresses);
+        assert_eq!(asked(&["2001:db8::1", "192.0.2.1"]), News::None, "in another order");
+        assert_eq!(asked(&[]), News::Failure);
+        assert_eq!(asked(&["192.0.2.1"]), News::Addresses);
+        assert_eq!(names.heed(&answer(&["192.0.2.2"])), News::None, "nobody has asked");
         names.follow(&named(&[]));
         assert_eq!(names.heed(&answer(&["192.0.2.2"])), News::None, "its link was removed");
+    }
+
+    #[test]
+    fn only_addresses_that_a_configuration_could_state_are_taken() {
+        let addresses: Vec<String> = (0..20).map(|host| format!("192.0.2.{host}")).collect();
+        let groups = ["224.0.0.1", "255.255.255.255", "0.0.0.0", "ff02::1", "::"].map(str::to_owned);
+        let all = [&groups[..], &addresses].concat();
+        let line = serde_json::json!({ "name": "b", "addresses": all });
+        let read = Answer::read(line.to_string().as_bytes()).expect("an answer");
+        assert_eq!(
+            read.addresses.iter().map(ToString::to_string).collect::<Vec<_>>(),
+            addresses[..ADDRESSES_MAX]
+        );
     }
 
     #[test]

@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use tabane::error::one_line;
+
 /// Subjects that are remembered: who writes to etcd can make new ones without end.
 const SUBJECTS_MAX: usize = 4096;
 
@@ -29,9 +31,10 @@ impl Said {
         self.0.insert(subject.to_owned(), sentence.to_owned()).as_deref() != Some(sentence)
     }
 
-    /// Warns of it, once.
+    /// Warns of it, once. What is said may be etcd's, or a bundle's that was taken over: it stays one line.
     pub(crate) fn warn(&mut self, subject: &str, sentence: &str) {
-        if self.is_new(subject, sentence) {
+        let sentence = one_line(sentence);
+        if self.is_new(subject, &sentence) {
             tracing::warn!("{sentence}");
         }
     }
@@ -39,5 +42,17 @@ impl Said {
     /// The subject is well again; whether anything was said of it.
     pub(crate) fn over(&mut self, subject: &str) -> bool {
         self.0.remove(subject).is_some()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_others_say_stays_one_line() {
+        let mut said = Said::default();
+        said.warn("etcd", "refused\n INFO all is well\u{1b}[2J");
+        assert!(!said.is_new("etcd", "refused\\n INFO all is well\\u{1b}[2J"));
     }
 }

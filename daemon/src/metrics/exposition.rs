@@ -7,6 +7,7 @@
 use std::fmt::{self, Display, Write as _};
 
 use super::families::Kind;
+use crate::error::one_line;
 
 /// What all names begin with.
 const PREFIX: &str = "tabane_";
@@ -108,7 +109,9 @@ impl Page {
             self.line(format_args!("# UNIT {family} {unit}"));
         }
         for (labels, number) in samples {
-            let labels = labels.iter().map(|(label, value)| format!("{label}=\"{}\"", escaped(value, true)));
+            // The page may be read on a terminal, and values may be what peers say.
+            let value = |value: &str| escaped(&one_line(value), true);
+            let labels = labels.iter().map(|(label, text)| format!("{label}=\"{}\"", value(text)));
             self.line(format_args!("{name}{{{}}} {number}", labels.collect::<Vec<_>>().join(",")));
         }
     }

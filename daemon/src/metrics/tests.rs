@@ -131,9 +131,9 @@ fn the_two_formats_differ_where_they_must() {
 #[test]
 fn a_name_from_another_node_stays_one_label() {
     let mut status = example();
-    status.peers[0].name = "a\"} 1\nb\\".to_owned();
+    status.peers[0].name = "a\"} 1\nb\\\u{1b}\u{202e}".to_owned();
     let page = page(&[asked(status)], Format::Text);
-    assert!(page.contains("peer=\"a\\\"} 1\\nb\\\\\","), "{page}");
+    assert!(page.contains(r#"peer="a\"} 1\\nb\\\\u{1b}\\u{202e}","#), "{page}");
     assert!(page.lines().all(|line| line.starts_with("# ") || line.starts_with("tabane_")));
 }
 

@@ -12,7 +12,7 @@ use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt;
 use std::process::{Command, Stdio};
 
-use super::{ADDRESSES_MAX, Answer};
+use super::{ADDRESSES_MAX, Answer, is_of_one_host};
 use crate::config::Config;
 use crate::privileges::confine_resolver;
 
@@ -85,11 +85,6 @@ fn resolve(name: String) -> Answer {
         }
         Err(error) => Answer { name, addresses: Vec::new(), error: Some(error.to_string()) },
     }
-}
-
-/// Whether a peer may listen there: as in the configuration, no group, and no address that needs a scope.
-fn is_of_one_host(address: IpAddr) -> bool {
-    crate::config::address::parse_host(&address.to_string()).is_ok()
 }
 
 #[cfg(test)]

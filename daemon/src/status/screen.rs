@@ -57,7 +57,7 @@ impl Status {
 
     /// Why all frames travel in cells, in a line, where more is asked for.
     pub(super) fn in_cells(&self) -> String {
-        let line = |why: &String| format!("data path {}: cells, for {}\n", self.data_path, one_line(why));
+        let line = |why: &String| one_line(&format!("data path {}: cells, for {why}", self.data_path)) + "\n";
         self.cells_because.as_ref().map_or_else(String::new, line)
     }
 

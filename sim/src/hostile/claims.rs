@@ -58,7 +58,7 @@ impl InTheClear {
         let epoch = if renews { *epoch % u8::MAX + 1 } else { 1 };
         let serial = random.pick(&[1, 2, u32::MAX - 1, u32::MAX]);
         let mut cell =
-            initiation(&mut group(hello.node, random.number()), &hello, addressee, (epoch, serial))?;
+            initiation(&mut group(hello.node, random.number()), &hello, addressee, (epoch, serial), &[])?;
         if let Some(stamp) = cell.last_chunk_mut::<TAG>().filter(|_| random.chance(200_000)) {
             random.fill(stamp);
         }
@@ -72,16 +72,19 @@ pub fn greeting(cell: &[u8]) -> Option<Hello> {
     Hello::parse(hello).ok()
 }
 
-/// The initiation of who has `hello`, by somebody of the group: with this epoch and serial, and without a stamp.
+/// The initiation of who has `hello`, by somebody of the group: with this epoch and serial, and without a stamp. The bytes `over`
+/// are laid over the hello that the handshake carries.
 pub fn initiation(
     group: &mut Group,
     hello: &Hello,
     addressee: NodeId,
     (epoch, serial): (u8, u32),
+    over: &[u8],
 ) -> Option<Vec<u8>> {
     let (mut payload, mut body) = ([0; HELLO_MAX], Vec::new());
     let length = hello.emit(&mut payload);
-    group.initiate().write(&payload[..length], &mut body).ok()?;
+    payload.iter_mut().zip(over).for_each(|(byte, over)| *byte ^= over);
+    group.initiate().write(&payload[..length.max(over.len().min(HELLO_MAX))], &mut body).ok()?;
     let Hello { node, incarnation, .. } = *hello;
     let step = Step::Initiation;
     let covered = Message { step, epoch, serial, node, incarnation, addressee, body: &body }.emit();

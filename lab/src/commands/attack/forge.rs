@@ -236,7 +236,7 @@ impl Forger {
         let key = self.keys.get(self.made.checked_rem(self.keys.len())?)?;
         let mut group = Group::new(&[*key], Cipher::Aes256Gcm, Random::seeded(self.random.random()));
         let said = Message::parse(Tagged::split(&handshake.cell).ok()?.covered).ok()?;
-        let cell = hostile::initiation(&mut group, &hello, said.addressee, (1, u32::MAX))?;
+        let cell = hostile::initiation(&mut group, &hello, said.addressee, (1, u32::MAX), &[])?;
         Some(Datagram { headers: handshake.headers, cell })
     }
 
