@@ -18,6 +18,8 @@
 //! bottleneck as one flow of somebody else. From time to time the window is made small for a moment. If the queue vanishes, nobody
 //! else fills it; if it is as long as the time before, it is the way that has become longer.
 //!
+//! All this holds where delays are steady. A path that varies by itself has another law ([`varying`]).
+//!
 //! Source: FAST TCP (Jin, Wei, Low 2004) for the law, BBR (draft-ietf-ccwg-bbr) for rounds, rates and the start, LEDBAT
 //! (RFC 6817) for one-way delays and the history of their minimum.
 
