@@ -434,7 +434,9 @@ impl Congestion {
         met: bool,
         held_back: bool,
     ) -> bool {
-        match (&self.varying, self.delays.spread().max(arrived.gathers)) {
+        // A host that is short of processor time brings lumps, too, but the window does not hold it back.
+        let gathers = arrived.gathers.filter(|_| self.varying.is_some() || self.was_limited(progress.at));
+        match (&self.varying, self.delays.spread().max(gathers)) {
             (None, Some(spread)) if spread >= VARIES => self.varying = Some(Box::new(Varying::new(spread))),
             (Some(_), Some(spread)) if spread < VARIES / 2 => {
                 let (flight, delays) = (core::mem::take(&mut self.flight), core::mem::take(&mut self.delays));

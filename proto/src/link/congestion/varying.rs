@@ -291,6 +291,10 @@ impl Varying {
                 _ => long,
             };
         }
+        if sample > rate / 4 * 5 {
+            // More came than was thought to be possible.
+            self.rate = Some(sample);
+        }
         let is_long = loses || self.queue > target + LONG;
         if is_long && passed >= round && sample < rate / 100 * 97 {
             // The path delivers less than it did.
