@@ -38,7 +38,7 @@ use crate::in_force::{Filed, Told};
 use crate::origin::Origin;
 
 pub(crate) use give::give;
-pub(crate) use take::Takeover;
+pub(crate) use take::{Takeover, understood};
 
 /// The version of this conversation.
 const VERSION: u32 = 1;

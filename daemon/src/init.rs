@@ -32,7 +32,8 @@ use crate::stdout::print;
 use prompt::Prompt;
 pub(crate) use setup::DIRECTORY;
 use setup::Setup;
-use token::{LINE_MAX, Token};
+use token::LINE_MAX;
+pub(crate) use token::Token;
 
 /// The first bundle of a machine has the usual port; each further one gets one that is so much higher.
 const PORT_STEP: u16 = 100;

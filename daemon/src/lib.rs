@@ -20,6 +20,8 @@ mod device;
 mod doctor;
 pub mod error;
 pub mod events;
+#[doc(hidden)]
+pub mod fuzzing;
 mod group;
 mod handover;
 pub mod in_force;

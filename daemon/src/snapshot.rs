@@ -55,24 +55,6 @@ impl Snapshot {
             }
         };
         let links: Vec<LinkStatus> = links.map(link).collect();
-        let peers = bundle.peers().map(|(peer, paths)| PeerStatus {
-            node: peer.node.to_string(),
-            name: peer.name.as_str().to_owned(),
-            node_key: peer.key.as_ref().map(public),
-            reorder_timeout_us: peer.reorder_timeout.map(micros),
-            reorder_cells: peer.reorder_cells as u64,
-            sealed: peer.sealed.map(|keys| SealStatus {
-                epoch: keys.epoch,
-                cells_sealed: keys.cells_sealed,
-                cells_opened: keys.cells_opened,
-                age_s: keys.age.as_secs(),
-                cipher_sent: keys.cipher_sent.to_owned(),
-                cipher_received: keys.cipher_received.to_owned(),
-            }),
-            kernel_path: false,
-            cells_because: None,
-            paths: paths.map(|path| path_status(&path, &links)).collect(),
-        });
         Self {
             worker,
             node: bundle.node().to_string(),
@@ -81,10 +63,33 @@ impl Snapshot {
             fragments: bounce.fragments().clone(),
             copied: bounce.copied(),
             cell_bytes: u32::try_from(bundle.cell_max()).unwrap_or(u32::MAX),
-            peers: peers.collect(),
+            peers: known(bundle, &links),
             links,
         }
     }
+}
+
+/// The peers of a worker's bundle.
+pub(crate) fn known(bundle: &Bundle, links: &[LinkStatus]) -> Vec<PeerStatus> {
+    let peers = bundle.peers().map(|(peer, paths)| PeerStatus {
+        node: peer.node.to_string(),
+        name: peer.name.as_str().to_owned(),
+        node_key: peer.key.as_ref().map(public),
+        reorder_timeout_us: peer.reorder_timeout.map(micros),
+        reorder_cells: peer.reorder_cells as u64,
+        sealed: peer.sealed.map(|keys| SealStatus {
+            epoch: keys.epoch,
+            cells_sealed: keys.cells_sealed,
+            cells_opened: keys.cells_opened,
+            age_s: keys.age.as_secs(),
+            cipher_sent: keys.cipher_sent.to_owned(),
+            cipher_received: keys.cipher_received.to_owned(),
+        }),
+        kernel_path: false,
+        cells_because: None,
+        paths: paths.map(|path| path_status(&path, links)).collect(),
+    });
+    peers.collect()
 }
 
 /// Name and meaning of a counter.

@@ -33,6 +33,7 @@ use crate::remote::status_of;
 use crate::status::Status;
 use client::{Client, News};
 use flows::Meter;
+pub(crate) use flows::head;
 use history::History;
 use picture::Picture;
 use style::{Level, Palette};

@@ -65,7 +65,15 @@ impl Etcd {
     /// # Errors
     /// [`Trouble`].
     pub fn fleet(&self) -> Result<(Fleet, Vec<String>, i64), Trouble> {
-        let answer = self.call("kv/range", &self.range())?;
+        self.read(self.post("kv/range", &self.range(), ANSWER_WAIT)?)
+    }
+
+    /// The same of what etcd answers.
+    ///
+    /// # Errors
+    /// [`Trouble`].
+    pub fn read(&self, answer: impl Read) -> Result<(Fleet, Vec<String>, i64), Trouble> {
+        let answer = first(answer).map_err(|error| self.strange(&error.to_string()))?;
         let stored = self.stored(&answer)?;
         let pairs = stored.iter().map(|stored| (stored.key.as_str(), stored.value.as_slice()));
         let (fleet, complaints) = Fleet::read(pairs);

@@ -33,8 +33,9 @@ const JUMPS: [i64; 8] = [1, -1, 300, 4_095, 4_096, -4_096, 1 << 26, 1 << 31];
 /// Microseconds that pass.
 const TIMES: [u64; 8] = [0, 50, 1_000, 5_000, 21_000, 110_000, 1_000_000, 10_100_000];
 
-/// A joined bundle that receives anything from a member: it never panics, it delivers only frames, what it holds is bounded,
-/// and afterwards it goes on with an honest peer, and with the member when that restarts.
+/// A joined bundle that receives anything from a member: it never panics, it delivers only frames, what it holds is bounded, what
+/// it tells users and programs in the kernel is sound, and afterwards it goes on with an honest peer, and with the member when
+/// that restarts.
 ///
 /// # Panics
 /// When it does not.
@@ -324,6 +325,7 @@ impl Session {
 
     /// The hostility ends, and everything works again.
     fn end(mut self) {
+        self.world.assert_told();
         let now = self.world.now;
         self.world.dead = [false; NICS as usize];
         self.world.runs = [true; 3];

@@ -1,11 +1,14 @@
 //! The fuzz bodies: each takes any bytes, and must neither panic nor break its assertions.
 
 mod bundle;
+mod fleet;
 mod pair;
+mod probe;
 mod service;
 mod window;
 mod world;
 
+use tabane::fuzzing;
 use tabane_proto::wire::cell::{HEADER, Header};
 use tabane_proto::wire::handshake::{Message, Tagged};
 use tabane_proto::wire::heartbeat::{HEARTBEAT_MAX, Heartbeat};
@@ -14,7 +17,9 @@ use tabane_proto::wire::record;
 use tabane_proto::wire::repair::{REQUEST_MAX, Request};
 
 pub use bundle::bundle;
+pub use fleet::fleet;
 pub use pair::Pair;
+pub use probe::probe;
 use service::Service;
 pub use window::window;
 
@@ -93,11 +98,24 @@ pub fn recorded(bytes: &[u8]) {
     pair.assert_alive();
 }
 
-/// Packets that the doctor overhears: what is understood of one is still understood when more stands behind it.
+/// Packets that the doctor overhears: what is understood of one is still understood when more stands behind it. And frames whose
+/// flows `top` names.
 pub fn overheard(bytes: &[u8]) {
+    fuzzing::frame(bytes);
     if let Some(heard) = tabane_io::overhear::parse(bytes) {
         let longer = [bytes, &[0xff; 8]].concat();
         assert_eq!(tabane_io::overhear::parse(&longer), Some(heard));
+    }
+}
+
+/// What other processes tell a daemon and its commands. The first byte says who: the process that resolves names, the one that hands
+/// a bundle over, `tabane init` on another machine.
+pub fn told(bytes: &[u8]) {
+    match bytes.split_first() {
+        Some((what, lines)) if what % 3 == 0 => fuzzing::resolver(lines),
+        Some((what, state)) if what % 3 == 1 => fuzzing::handover(state),
+        Some((_, line)) => fuzzing::line(line),
+        None => {}
     }
 }
 

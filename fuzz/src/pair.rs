@@ -4,9 +4,11 @@ use std::net::{Ipv6Addr, SocketAddr, SocketAddrV6};
 use std::time::Duration;
 
 use tabane_proto::security::{Rekey, Security, TAG};
-use tabane_proto::wire::cell::HEADER;
+use tabane_proto::wire::cell::{HEADER, Header};
+use tabane_proto::wire::hello::Hello;
 use tabane_proto::{BUFFER, Bundle, Event, Instant, LinkSettings, NodeId, Outcome, Settings};
-use tabane_seal::{Cipher, Group, Random};
+use tabane_seal::{Cipher, Group, NODE_KEY, Random, public_key};
+use tabane_sim::hostile;
 
 /// The virtio and Ethernet headers of an empty broadcast frame.
 const FRAME: [u8; 24] =
@@ -121,8 +123,36 @@ impl Pair {
 
     /// Puts a datagram on the link to the first bundle that is not sealed. The lower bits of `make` say what it is: 1: a
     /// header of a handshake comes before it, else 2: one of a greeting, else 4: it is laid over something that the second
-    /// has said; 8: behind it comes a true tag; 16: and a stamp of zeros; 32: time passes.
+    /// has said; 8: behind it comes a true tag; 16: and a stamp of zeros; 32: time passes. 64: it says how somebody claims the key
+    /// of the second (see [`Self::claim`]), and nothing else counts but 32.
     pub fn inject_open(&mut self, datagram: &[u8], make: u8) {
+        let bytes = if make & 64 == 0 { self.open(datagram, make) } else { self.claim(datagram) };
+        self.receive(0, &bytes);
+        if make & 32 != 0 {
+            self.turn();
+        }
+    }
+
+    /// An initiation in the name of the second, with its key, by somebody who cannot go on with that. `how`: the lowest bit tells
+    /// whether the two's session is to have new keys, else there is to be a new one, of an incarnation that is so much later;
+    /// the epoch; the serial; and what is laid over the hello.
+    fn claim(&self, how: &[u8]) -> Vec<u8> {
+        let last = |from| {
+            let mut said = self.said.iter().rev().filter(|said| said.from == from && said.bytes[1] != 0);
+            said.find_map(|said| Header::parse(&said.bytes).ok()).map_or(0, |header| header.session)
+        };
+        let mut open = self.said.iter().filter(|said| said.is_open());
+        let greeting = open.find_map(|said| hostile::greeting(&said.bytes));
+        let (Some(hello), [what, epoch, serial, over @ ..]) = (greeting, how) else { return Vec::new() };
+        let (session, your_session) = if what & 1 == 0 { (last(0), last(1)) } else { (0x4444, 0) };
+        let incarnation = hello.incarnation + u64::from(what >> 1);
+        let hello = Hello { session, your_session, incarnation, ..hello };
+        let serial = i32::from(serial.cast_signed()).cast_unsigned();
+        let (mut group, numbers) = (group(1, self.said.len() as u64), (*epoch, serial));
+        hostile::initiation(&mut group, &hello, self.nodes[0].node(), numbers, over).unwrap_or_default()
+    }
+
+    fn open(&self, datagram: &[u8], make: u8) -> Vec<u8> {
         let kinds = [(1, 0x14), (2, 0x11)];
         let kind = kinds.iter().find(|(bit, _)| make & bit != 0);
         let mut bytes = match kind {
@@ -137,16 +167,13 @@ impl Pair {
             None => datagram.to_vec(),
         };
         if make & 8 != 0 {
-            let tag = group(0).tag(0, &bytes);
+            let tag = group(0, 0).tag(0, &bytes);
             bytes.extend(tag);
         }
         if make & 16 != 0 {
             bytes.extend([0; TAG]);
         }
-        self.receive(0, &bytes);
-        if make & 32 != 0 {
-            self.turn();
-        }
+        bytes
     }
 
     /// Repeats a recorded datagram, which must bring no frame. `step`: which (two bytes); how to change it, and what happens
@@ -288,13 +315,22 @@ impl Pair {
     }
 }
 
-/// Lets a bundle seal, with keys that follow from its node and its incarnation.
+/// Lets a bundle seal, with keys that follow from its node and its incarnation, and let in the two alone.
 fn seal(bundle: &mut Bundle, restarts: u64) {
-    bundle.set_security(Box::new(group(bundle.node().0 + restarts)), Rekey::default());
+    let node = bundle.node();
+    let number = node.0.to_be_bytes()[5];
+    let keys = [0, 1].map(|number| public_key(&node_key(number))).into();
+    bundle.set_security(Box::new(group(number, node.0 + restarts).allowing(keys)), Rekey::default());
 }
 
-fn group(seed: u64) -> Group {
-    Group::new(&[[7; 32]], Cipher::Aes256Gcm, Random::seeded(seed))
+/// One of the two in their group.
+fn group(number: u8, seed: u64) -> Group {
+    let group = Group::new(&[[7; 32]], Cipher::Aes256Gcm, Random::seeded(seed));
+    group.with_node_key(&node_key(number))
+}
+
+fn node_key(number: u8) -> [u8; NODE_KEY] {
+    [number + 1; NODE_KEY]
 }
 
 fn endpoint(node: usize) -> SocketAddr {

@@ -7,12 +7,17 @@
 //!
 //! The member is the simulator's ([`tabane_sim::hostile`]): it holds the keys, so its cells are authentic.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
+use tabane::events::EventLog;
+use tabane::fuzzing;
 use tabane_proto::security::Rekey;
 use tabane_proto::wire::cell::LINKS;
 use tabane_proto::wire::record::{ETHERNET, FRAME_MAX, VNET};
-use tabane_proto::{BUFFER, Bundle, Instant, LinkSettings, NodeId, Outcome, Settings};
+use tabane_proto::{
+    BUFFER, Bundle, Carried, Instant, KernelEnd, LinkSettings, Name, NodeId, Outcome, Settings,
+};
 use tabane_seal::{Cipher, Group, Random};
 use tabane_sim::cable::Place;
 use tabane_sim::hostile::tap::TappedGroup;
@@ -41,6 +46,10 @@ const TURNS: usize = 200;
 const SLOW_TURNS: usize = 1_200;
 const TURN: Duration = Duration::from_millis(1);
 const SLOW_TURN: Duration = Duration::from_millis(10);
+/// The name of all nodes; fuzzers make others.
+const NAME: &str = "a\u{1b}]0;b\u{202e}\"}\n";
+/// The longest packet of programs, in bytes: frames of 1,280 bytes fit.
+const PACKET: u16 = 1_400;
 /// A node that is silent for longer is forgotten.
 const FORGOTTEN_AFTER: Duration = Duration::from_secs(11);
 
@@ -80,6 +89,8 @@ pub(crate) struct World {
     /// The bytes by which the judged bundle's delivery of [`World::send`] is known, and whether it has happened.
     awaited: Option<Vec<u8>>,
     has_come: bool,
+    /// What the judged bundle tells users.
+    events: EventLog,
 }
 
 impl World {
@@ -100,6 +111,7 @@ impl World {
             starts: 0,
             awaited: None,
             has_come: false,
+            events: EventLog::new().expect("an eventfd"),
         };
         for node in 0..NODES {
             let bundle = world.start(node, repair);
@@ -125,8 +137,13 @@ impl World {
     fn start(&mut self, node: u8, repair: bool) -> Bundle {
         self.starts += 1;
         let id = NodeId::new([2, 0, 0, 0, 0, node], 7420);
-        let nics = (0..NICS).map(|_| LinkSettings::new(1_452)).collect();
-        let settings = Settings::new(id, 10 * self.starts + u64::from(node), nics);
+        let nic = |nic: u8| {
+            let (mac, address) = ([2, 0, 0, 0, nic, node], [0xfe80, 0, 0, 0, 0, 0, nic.into(), node.into()]);
+            let end = KernelEnd { mac, address: address.into(), port: 7_421, orders: true };
+            LinkSettings { kernel: Some(end), ..LinkSettings::new(1_452) }
+        };
+        let settings = Settings::new(id, 10 * self.starts + u64::from(node), (0..NICS).map(nic).collect());
+        let settings = Settings { name: Name::new(NAME), ..settings };
         let mut bundle =
             Bundle::new(self.now, Settings { slots: SLOTS, buffers: BUFFERS, repair, ..settings });
         if self.is_sealed {
@@ -250,9 +267,33 @@ impl World {
             said.extend(Place::of(batch.to).map(|to| (batch.link, Some(to), bytes, batch.segment)));
             bundle.handle_sent(now, Outcome::Sent);
         }
-        while bundle.poll_event().is_some() {}
+        while let Some(event) = bundle.poll_event() {
+            if node == JUDGED {
+                fuzzing::record(&self.events, &event);
+            }
+        }
         while bundle.poll_gate().is_some() {}
         said
+    }
+
+    /// What programs in the kernel are told of the judged bundle's peers names each node once, and each link of a node once. What
+    /// users are told prints.
+    ///
+    /// # Panics
+    /// When it does not.
+    pub(crate) fn assert_told(&mut self) {
+        let now = self.now;
+        let bundle = &mut self.bundles[usize::from(JUDGED)];
+        bundle.handle_carried(now, |_, _| Some(Carried::default()));
+        let peers = bundle.kernel_peers(now, PACKET, true);
+        let nodes: BTreeSet<_> = peers.iter().map(|peer| peer.node).collect();
+        assert_eq!(nodes.len(), peers.len());
+        for peer in &peers {
+            let links: BTreeSet<_> = peer.paths.iter().map(|path| path.link).collect();
+            assert!(links.len() == peer.paths.len() && links.iter().all(|link| *link < NICS), "{peer:?}");
+        }
+        let example = serde_json::from_str(include_str!("../../docs/status.example.json"));
+        fuzzing::shown(example.expect("the documented example"), bundle, &self.events);
     }
 
     /// The judged bundle holds no more than its bounds, and no buffer is lost.

@@ -1,6 +1,8 @@
 //! Every fuzz body over a few thousand inputs: random bytes, and valid ones with random faults. A failure names the seed.
 
-use tabane_fuzz::{bundle, cell, config, control, handshake, overheard, reassemble, recorded, window};
+use tabane_fuzz::{
+    bundle, cell, config, control, fleet, handshake, overheard, probe, reassemble, recorded, told, window,
+};
 
 /// Inputs for each body, and for those that take longest: `make fuzz` goes on for as long as one likes.
 const INPUTS: u64 = 3_000;
@@ -47,6 +49,7 @@ fn over_inputs(valid: &[&[u8]], body: fn(&[u8])) {
 }
 
 fn over_some(inputs: u64, valid: &[&[u8]], body: fn(&[u8])) {
+    valid.iter().for_each(|bytes| body(bytes));
     for seed in 0..inputs {
         let mut source = Source(seed);
         let input = match source.below(3) {
@@ -70,7 +73,6 @@ fn any_cell() {
         include_bytes!("../corpus/cell/heartbeat"),
         include_bytes!("../corpus/cell/repair"),
     ];
-    valid.iter().for_each(|bytes| cell(bytes));
     over_inputs(&valid, cell);
 }
 
@@ -83,15 +85,14 @@ fn any_datagrams() {
 
 #[test]
 fn any_handshakes() {
-    let valid: [&[u8]; 1] = [include_bytes!("../corpus/handshake/steps")];
-    valid.iter().for_each(|bytes| handshake(bytes));
+    let valid: [&[u8]; 2] =
+        [include_bytes!("../corpus/handshake/steps"), include_bytes!("../corpus/handshake/claims")];
     over_some(INPUTS_FEW, &valid, handshake);
 }
 
 #[test]
 fn any_repetition() {
     let valid: [&[u8]; 1] = [include_bytes!("../corpus/recorded/steps")];
-    valid.iter().for_each(|bytes| recorded(bytes));
     over_some(INPUTS_FEW, &valid, recorded);
 }
 
@@ -104,7 +105,6 @@ fn any_member() {
         include_bytes!("../corpus/bundle/crumbs"),
         include_bytes!("../corpus/bundle/pieces"),
     ];
-    valid.iter().for_each(|bytes| bundle(bytes));
     over_some(INPUTS_FEW, &valid, bundle);
 }
 
@@ -112,7 +112,6 @@ fn any_member() {
 fn any_request() {
     let valid: [&[u8]; 2] =
         [include_bytes!("../corpus/control/requests"), include_bytes!("../corpus/control/follow")];
-    valid.iter().for_each(|bytes| control(bytes));
     over_inputs(&valid, control);
 }
 
@@ -123,10 +122,44 @@ fn any_configuration() {
 
 #[test]
 fn any_packet() {
-    let valid: [&[u8]; 2] =
-        [include_bytes!("../corpus/overheard/datagram"), include_bytes!("../corpus/overheard/refusal")];
-    valid.iter().for_each(|bytes| assert!(tabane_io::overhear::parse(bytes).is_some()));
+    let valid: [&[u8]; 3] = [
+        include_bytes!("../corpus/overheard/datagram"),
+        include_bytes!("../corpus/overheard/refusal"),
+        include_bytes!("../corpus/overheard/frame"),
+    ];
+    valid[..2].iter().for_each(|bytes| assert!(tabane_io::overhear::parse(bytes).is_some()));
     over_inputs(&valid, overheard);
+}
+
+#[test]
+fn any_client_of_the_probe() {
+    let valid: [&[u8]; 4] = [
+        include_bytes!("../corpus/probe/answer"),
+        include_bytes!("../corpus/probe/echo"),
+        include_bytes!("../corpus/probe/sink"),
+        include_bytes!("../corpus/probe/stamped"),
+    ];
+    over_some(INPUTS_FEW, &valid, probe);
+}
+
+#[test]
+fn any_fleet() {
+    let valid: [&[u8]; 3] = [
+        include_bytes!("../corpus/fleet/cache"),
+        include_bytes!("../corpus/fleet/etcd"),
+        include_bytes!("../corpus/fleet/records"),
+    ];
+    over_inputs(&valid, fleet);
+}
+
+#[test]
+fn any_process() {
+    let valid: [&[u8]; 3] = [
+        include_bytes!("../corpus/told/handover"),
+        include_bytes!("../corpus/told/line"),
+        include_bytes!("../corpus/told/resolver"),
+    ];
+    over_inputs(&valid, told);
 }
 
 #[test]

@@ -57,13 +57,7 @@ impl Takeover {
         let user = user_of(peer_of(&stream)?.pid);
         let mut talk = Talk::new(stream)?;
         let answer: Value = talk.receive(ANSWER).map_err(|error| failed(name, &error.to_string()))?;
-        let answer = refusal(name, answer)?;
-        if answer["handover"] != VERSION {
-            let (theirs, ours) = (&answer["handover"], VERSION);
-            return Err(failed(name, &format!("it hands over by version {theirs}, this is {ours}")).into());
-        }
-        let state: BundleState = serde_json::from_value(answer)?;
-        let told = state.told.understood().map_err(|reason| failed(name, &reason))?;
+        let (state, told) = understood(name, answer)?;
         // The other process may have been taken over, and this one may have more rights: none are as it says.
         let access = stated.unwrap_or_else(|| Access { user, ..Access::default() });
         let config = Config { access, ..told };
@@ -137,6 +131,21 @@ impl Takeover {
         };
         taken().map_err(|error| failed(&self.name, &error.to_string()))
     }
+}
+
+/// What the other process answers: the state of its bundle, and the configuration in that.
+///
+/// # Errors
+/// It refuses, or is of another version, or what it says makes no sense.
+pub(crate) fn understood(name: &str, answer: Value) -> anyhow::Result<(BundleState, Config)> {
+    let answer = refusal(name, answer)?;
+    if answer["handover"] != VERSION {
+        let (theirs, ours) = (&answer["handover"], VERSION);
+        return Err(failed(name, &format!("it hands over by version {theirs}, this is {ours}")).into());
+    }
+    let state: BundleState = serde_json::from_value(answer)?;
+    let config = state.told.understood().map_err(|reason| failed(name, &reason))?;
+    Ok((state, config))
 }
 
 /// What `file`, or the file of the service, says of the rights of the process that takes a bundle over, and over it.

@@ -26,7 +26,7 @@ const KEY: usize = 32;
 
 /// What a further machine has to know.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Token {
+pub(crate) struct Token {
     /// Name of the bundle.
     pub(super) name: String,
     /// Key of its group.
@@ -44,7 +44,7 @@ pub(super) struct Token {
 
 /// Why a line is no token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub(super) enum TokenError {
+pub(crate) enum TokenError {
     /// It begins otherwise.
     #[error("the line does not begin with `{PREFIX}`")]
     Prefix,
@@ -58,13 +58,17 @@ pub(super) enum TokenError {
 
 impl Token {
     /// The line; it holds the key.
-    pub(super) fn line(&self) -> Zeroizing<String> {
+    pub(crate) fn line(&self) -> Zeroizing<String> {
         let address = self.address.as_ref().map_or_else(|| "-".to_owned(), ToString::to_string);
         let security = if self.sealed { Security::Sealed } else { Security::None }.name();
         let Token { name, port, policy, mtu, .. } = self;
         let words = format!("{name} {security} {port} {} {mtu} {address}", policy.name());
-        let body = Zeroizing::new([&self.key.0[..], words.as_bytes()].concat());
-        let whole = Zeroizing::new([&sha256(&body)[..CHECK], &body[..]].concat());
+        Self::line_of(&Zeroizing::new([&self.key.0[..], words.as_bytes()].concat()))
+    }
+
+    /// The line of what follows the check.
+    pub(crate) fn line_of(body: &[u8]) -> Zeroizing<String> {
+        let whole = Zeroizing::new([&sha256(body)[..CHECK], body].concat());
         Zeroizing::new(format!("{PREFIX}{}", Base64UrlUnpadded::encode_string(&whole)))
     }
 
@@ -72,7 +76,7 @@ impl Token {
     ///
     /// # Errors
     /// See [`TokenError`].
-    pub(super) fn parse(line: &str) -> Result<Token, TokenError> {
+    pub(crate) fn parse(line: &str) -> Result<Token, TokenError> {
         let text = line.trim().strip_prefix(PREFIX).ok_or(TokenError::Prefix)?;
         let whole =
             Base64UrlUnpadded::decode_vec(text).map(Zeroizing::new).map_err(|_| TokenError::Damaged)?;
@@ -147,9 +151,7 @@ mod tests {
 
     #[test]
     fn a_token_of_another_version_is_named_so() {
-        let body = [&[7; 32][..], b"tb0 sealed 7420 fastest 1500 -"].concat();
-        let whole = [&sha256(&body)[..CHECK], &body[..]].concat();
-        let line = format!("{PREFIX}{}", Base64UrlUnpadded::encode_string(&whole));
+        let line = Token::line_of(&[&[7; 32][..], b"tb0 sealed 7420 fastest 1500 -"].concat());
         assert_eq!(Token::parse(&line), Err(TokenError::Unknown));
         assert_eq!(Token::parse("tabane2:AAAA"), Err(TokenError::Prefix));
     }

@@ -16,6 +16,7 @@ use tabane_io::{Capture, CaptureSpec};
 use super::history::Both;
 use crate::error::one_line;
 pub(super) use headers::Flow;
+pub(crate) use headers::head;
 use headers::{Data, Head};
 
 /// Bytes of a frame that hold its headers: Ethernet, two VLAN tags, IPv6, ports; IPv4 with options.
@@ -179,7 +180,7 @@ impl Counted {
     /// Counts a frame that stands for so many.
     fn count(&mut self, packet: &Packet<'_>, frames: u64) {
         let sent = packet.cast == Cast::Sent;
-        let Head { flow, data } = headers::head(packet.bytes, packet.length, sent);
+        let Head { flow, data } = head(packet.bytes, packet.length, sent);
         let flow =
             if self.flows.len() < FLOWS_MAX || self.flows.contains_key(&flow) { flow } else { Flow::Others };
         let count = self.flows.entry(flow).or_default();

@@ -20,7 +20,7 @@ const SCTP: u8 = 132;
 
 /// Frames that belong together by their headers.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub(in crate::top) enum Flow {
+pub(crate) enum Flow {
     /// Between two addresses, by a protocol of IP.
     Ip {
         /// On this side of the device, then on the other.
@@ -36,7 +36,7 @@ pub(in crate::top) enum Flow {
 
 /// An address, and a port where the protocol has them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub(in crate::top) struct End {
+pub(crate) struct End {
     address: IpAddr,
     port: Option<u16>,
 }
@@ -87,21 +87,21 @@ impl fmt::Display for End {
 }
 
 /// What the beginning of a frame says.
-pub(super) struct Head {
-    pub(super) flow: Flow,
+pub(crate) struct Head {
+    pub(crate) flow: Flow,
     /// The data of TCP in it, if it has any.
     pub(super) data: Option<Data>,
 }
 
 /// Data of TCP.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Data {
+pub(crate) struct Data {
     /// The sequence number behind them.
     pub(super) end: u32,
 }
 
 /// What the beginning of a frame says that has so many bytes, and that this side has sent, or received.
-pub(super) fn head(frame: &[u8], length: u32, sent: bool) -> Head {
+pub(crate) fn head(frame: &[u8], length: u32, sent: bool) -> Head {
     Head { flow: flow(frame, sent), data: data(frame, length) }
 }
 
