@@ -15,6 +15,8 @@ const MOST: Duration = Duration::from_millis(15);
 /// A silence that comes again in each of these times is the path's way: a NIC gathers what comes, or a modem sends in turns.
 const RECURS: Duration = Duration::from_millis(40);
 const RECURS_MOST: Duration = Duration::from_millis(40);
+/// For so many of these times it does so for long: faults that come and go do not.
+const FOR_LONG: usize = 8;
 /// Cells of a lump.
 const LUMP: u64 = 8;
 
@@ -26,7 +28,7 @@ pub(crate) struct Gaps {
     /// Of this period and the one before.
     longest: [Duration; 2],
     /// Of longer periods: what all of them have comes again and again.
-    recurs: [Duration; 3],
+    recurs: [Duration; 1 + FOR_LONG],
     recurs_since: Instant,
 }
 
@@ -38,7 +40,7 @@ impl Gaps {
     /// Of a path that was never silent for long.
     pub(crate) fn steady(now: Instant) -> Self {
         let none = Duration::ZERO;
-        Self { last: now, began: now, longest: [none; 2], recurs: [none; 3], recurs_since: now }
+        Self { last: now, began: now, longest: [none; 2], recurs: [none; 1 + FOR_LONG], recurs_since: now }
     }
 
     /// Something arrives.
@@ -50,7 +52,8 @@ impl Gaps {
     pub(crate) fn note_cells(&mut self, now: Instant, cells: u64) {
         let gap = now.since(self.last);
         if now.since(self.recurs_since) >= RECURS {
-            self.recurs = [Duration::ZERO, self.recurs[0], self.recurs[1]];
+            self.recurs.rotate_right(1);
+            self.recurs[0] = Duration::ZERO;
             self.recurs_since = now;
         }
         if cells >= LUMP {
@@ -70,14 +73,19 @@ impl Gaps {
         self.last = self.last.max(arrived);
     }
 
-    /// How long it is silent again and again, if that is longer than a quiet path is.
+    /// How long it was silent in each of the last `times`, if that is longer than a quiet path is.
+    fn recurs_in(&self, times: usize) -> Option<Duration> {
+        self.recurs[1..=times].iter().copied().min().filter(|recurs| *recurs > MOST)
+    }
+
+    /// How long it is silent again and again, for long already.
     pub(crate) fn recurs(&self) -> Option<Duration> {
-        Some(self.recurs[1].min(self.recurs[2])).filter(|recurs| *recurs > MOST)
+        self.recurs_in(FOR_LONG)
     }
 
     /// A path that is silent for so long, while cells are overdue, is dead: a quarter longer than lately.
     pub(crate) fn limit(&self) -> Duration {
-        let longest = self.longest[0].max(self.longest[1]).max(self.recurs().unwrap_or_default());
+        let longest = self.longest[0].max(self.longest[1]).max(self.recurs_in(2).unwrap_or_default());
         OVERDUE_AFTER.max(longest + longest / 4)
     }
 }
@@ -114,7 +122,7 @@ mod tests {
             gaps.note(at(now));
         }
         assert_eq!((gaps.limit(), gaps.recurs()), (Duration::from_millis(5), None));
-        for _ in 0..10 {
+        for _ in 0..20 {
             now += 24_000;
             gaps.note_cells(at(now), LUMP);
         }
@@ -122,7 +130,7 @@ mod tests {
             (gaps.limit(), gaps.recurs()),
             (Duration::from_millis(30), Some(Duration::from_millis(24)))
         );
-        for _ in 0..10 {
+        for _ in 0..20 {
             now += 24_000;
             gaps.note_cells(at(now), 1);
         }
