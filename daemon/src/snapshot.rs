@@ -192,6 +192,7 @@ fn path_status(path: &tabane_proto::PathStatus, links: &[LinkStatus]) -> PathSta
         mtu: path.packets.map(|(packet, _)| packet),
         mtu_of_nics: path.packets.map(|(_, nics)| nics),
         skew_us: Some(micros(path.skew)),
+        variation_us: path.variation.map(micros),
         rate_bps: path.rate,
         congested: path.congested,
         queued_bytes: path.queued,

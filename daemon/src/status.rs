@@ -208,6 +208,10 @@ pub struct PathStatus {
     pub mtu_of_nics: Option<u16>,
     /// How much later than on the fastest link cells arrive, in microseconds.
     pub skew_us: Option<u64>,
+    /// By how much its delay varies, in microseconds; `null`: it is taken for steady. What a varying path carries is measured by what it
+    /// delivers, since its delay says little.
+    #[serde(default)]
+    pub variation_us: Option<u64>,
     /// Rate of the path's bottleneck, measured or configured, in bits per second.
     pub rate_bps: Option<u64>,
     /// Whether the window of what may be on the way held cells back lately: the way or the receiver is the bottleneck.

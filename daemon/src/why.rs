@@ -20,7 +20,7 @@ use crate::stdout::{line, print, print_json, wrapped};
 use facts::Facts;
 
 /// The names of all limits, in the order of `docs/doctor.md`.
-pub(crate) const LIMITS: [&str; 15] = [
+pub(crate) const LIMITS: [&str; 17] = [
     "links-full",
     "nothing-to-send",
     "application",
@@ -35,6 +35,8 @@ pub(crate) const LIMITS: [&str; 15] = [
     "receiver-processor",
     "device-queue",
     "reordering",
+    "far-link",
+    "varying-link",
     "unknown",
 ];
 

@@ -176,6 +176,7 @@ impl Bundle {
         parts.links.send_heartbeats(now, &overdue, parts.out);
         group.renew_keys(now, &overdue, &mut parts);
         parts.links.judge(now, parts.polled, &overdue, parts.out);
+        parts.receiver.ask_for_held(now, &overdue, parts.links, &mut parts.out.outbox);
         parts.receiver.give_up_gaps(now, &overdue, parts.links, &mut parts.out.counters);
         parts.sender.forget_repairs(now, &mut parts.out.counters);
         end_expired(now, &overdue, &mut parts);

@@ -77,6 +77,7 @@ pub use link::black_hole::OVERDUE_AFTER;
 pub use link::carried::Carried;
 pub use link::nic::{CELL_LEAST, LinkSettings};
 pub use link::nic_load::NicReport;
+pub use link::paths::FAR;
 pub use outbox::ControlMessage;
 pub use policy::class::{Class, Match};
 pub use policy::classify::HashLayers;

@@ -51,6 +51,8 @@ pub(crate) struct Choice {
     pub(crate) weight: Option<u32>,
     /// How much later than on the fastest link a cell arrives; without `wait` where that can be foreseen.
     pub(crate) skew: Duration,
+    /// To the peer and back.
+    pub(crate) round_trip: Duration,
     /// The link takes no more cells at the moment.
     pub(crate) full: bool,
     /// How long until it is likely to take some, if that can be foreseen.
@@ -116,7 +118,7 @@ pub(crate) struct Waiting {
     pub(crate) cells: usize,
     /// Bytes of each.
     pub(crate) cell_bytes: usize,
-    /// How many wait for whichever link and peer.
+    /// How many leave, over whichever link, until the last one that waits now in the same flow has left.
     pub(crate) backlog: usize,
     /// To the peer and back, over the longest way.
     pub(crate) round_trip: Duration,
@@ -476,6 +478,7 @@ mod example {
             received: 0,
             weight: None,
             skew: Duration::ZERO,
+            round_trip: Duration::ZERO,
             full: false,
             opens: Some(Duration::ZERO),
         }

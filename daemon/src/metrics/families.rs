@@ -222,6 +222,13 @@ pub(super) const OF_PATH: &[Row<OfPath>] = &[
         |path| known(path.skew_us, MICRO),
     ),
     Row(
+        "path_delay_variation_seconds",
+        Kind::Gauge,
+        &[],
+        "By how much the path's delay varies; absent while it is taken for steady.",
+        |path| known(path.variation_us, MICRO),
+    ),
+    Row(
         "path_loss_ratio",
         Kind::Gauge,
         &[],

@@ -22,6 +22,7 @@ fn full() -> Status {
     (link.link, link.nic) = (1, "eth2".to_owned());
     status.links.push(link);
     status.peers[0].paths[0].kernel = Some(KernelTraffic::default());
+    status.peers[0].paths[0].variation_us = Some(10_000);
     let path = status.peers[0].paths[0].clone();
     let dead =
         PathStatus { link: 1, peer_link: Some(1), nic: "eth2".to_owned(), rx: PathState::Down, ..path };

@@ -104,6 +104,7 @@ impl PeerStatus {
             "<rx",
             ">rtt",
             ">skew",
+            ">varies",
             ">mtu",
             ">rate",
             ">queued",
@@ -120,6 +121,7 @@ impl PeerStatus {
                 path.rx.into(),
                 known(path.rtt_us, |us| duration(us.saturating_mul(1000))),
                 known(path.skew_us, |us| duration(us.saturating_mul(1000))),
+                known(path.variation_us, |us| duration(us.saturating_mul(1000))),
                 Cell {
                     colour: warning(path.mtu < path.mtu_of_nics),
                     ..known(path.mtu.map(u64::from), |mtu| mtu.to_string())
@@ -151,8 +153,8 @@ link  nic   kind  local             carrier   mtu  gso  gro
 0     eth1  udp   [fe80::1%3]:7420  yes      1500  yes  yes
 
 peer hostb (02:00:00:00:00:02/7420), aegis-128l sent, aes-256-gcm received, keys of epoch 2
-link  nic   endpoint          tx  rx    rtt  skew   mtu         rate  queued  sent  received  lost
-0     eth1  [fe80::2%3]:7420  up  up  85 us  3 us  1400  1.00 Gbit/s     0 B    10        12     0
+link  nic   endpoint          tx  rx    rtt  skew  varies   mtu         rate  queued  sent  received  lost
+0     eth1  [fe80::2%3]:7420  up  up  85 us  3 us       -  1400  1.00 Gbit/s     0 B    10        12     0
 
 counter      count
 frames_sent      1

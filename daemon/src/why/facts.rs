@@ -42,6 +42,10 @@ pub(crate) struct Path {
     pub(super) carried: u64,
     /// What it can carry; `None`: not known.
     pub(super) can: Option<u64>,
+    /// How much later than over the fastest one cells arrive, in microseconds, in the direction in which this node sends.
+    pub(super) skew_us: u64,
+    /// By how much its delay varies, in microseconds; 0: not that anyone knows.
+    pub(super) variation_us: u64,
     /// Share of the cells that were lost.
     pub(super) loss: f64,
     /// Reports of the peer about it, in a second.

@@ -184,6 +184,8 @@ fn path_between(before: &PathStatus, path: &PathStatus, sends: bool, millis: u64
         state: if sends { path.tx } else { path.rx },
         carried: (bytes + HEADERS * cells + by_kernel).saturating_mul(8_000) / millis,
         can: path.rate_bps.filter(|_| path.tx != PathState::Down),
+        skew_us: path.skew_us.unwrap_or(0),
+        variation_us: path.variation_us.unwrap_or(0),
         loss: if sends { path.loss_percent } else { lost as f64 * 100.0 / (lost + arrived).max(1) as f64 },
         reports,
         behind: grew(path.reports_behind, before.reports_behind) * 100 / reports.max(1),

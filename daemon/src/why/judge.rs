@@ -3,6 +3,7 @@
 use super::facts::{Facts, Flow, Path, Worker, are_full};
 use super::{LIMITS, Verdict};
 use crate::status::PathState;
+use tabane_proto::FAR;
 
 /// Less than this is next to nothing.
 const NOTHING: u64 = 1_000_000;
@@ -40,6 +41,7 @@ pub(super) fn judge(facts: &Facts) -> Verdict {
         heavy_loss,
         held_connection,
         receiver_processor,
+        far_link,
         links,
         connection,
         bound_flow,
@@ -49,6 +51,7 @@ pub(super) fn judge(facts: &Facts) -> Verdict {
         reordering,
         dead,
         application,
+        varying_link,
         receiver_at_times,
     ];
     let found = rules.iter().find_map(|rule| rule(facts));
@@ -164,6 +167,47 @@ fn links(facts: &Facts) -> Option<Found> {
         format!("all {} links are full", up.len())
     };
     sound("links-full", format!("Nothing is wrong: {links} ({full})."))
+}
+
+/// A link that is too far away to carry part of a connection, beside others that are full.
+fn far_link(facts: &Facts) -> Option<Found> {
+    if !facts.sends || facts.policy != "adaptive" {
+        return None;
+    }
+    let up = || facts.paths.iter().filter(|path| path.state == PathState::Up);
+    let least = up().map(|path| path.skew_us).min()?;
+    let beyond = |path: &&Path| u128::from(path.skew_us - least) > FAR.as_micros();
+    let (far, near): (Vec<&Path>, Vec<&Path>) = up().partition(beyond);
+    let far = far.first().filter(|_| are_full(&near))?;
+    let (late, most) = ((far.skew_us - least) / 1_000, FAR.as_millis());
+    let sentence = format!(
+        "The distance of {} is the limit: what it carries comes {late} ms later than over the nearest link. Beyond {most} ms a connection \
+         would wait for it, so it carries none, and the other links are full.",
+        far.nic
+    );
+    fault(
+        "far-link",
+        sentence,
+        format!("a class of traffic that may take {} alone, by `policy = \"hash\"`", far.nic),
+    )
+}
+
+/// A link whose delay varies carries less than it could.
+fn varying_link(facts: &Facts) -> Option<Found> {
+    let varies = |path: &&Path| facts.sends && path.state == PathState::Up && path.variation_us > 0;
+    let path = facts.paths.iter().filter(varies).find(|path| path.can.is_some() && !path.is_full())?;
+    let sentence = format!(
+        "{} varies: its delay differs by {} ms, so what it can carry is known only as far as it was asked to carry more; it carries {} of {}.",
+        path.nic,
+        path.variation_us / 1_000,
+        rate(path.carried),
+        rate(path.can?)
+    );
+    fault(
+        "varying-link",
+        sentence,
+        format!("a longer look, or `rate` for {}, if its contract names one", path.nic),
+    )
 }
 
 /// A link that carries nothing, or is avoided.

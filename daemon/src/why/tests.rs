@@ -11,6 +11,8 @@ fn path(nic: &str, carried_mbit: u64, can_mbit: u64) -> Path {
         state: PathState::Up,
         carried: carried_mbit * 1_000_000,
         can: Some(can_mbit * 1_000_000),
+        skew_us: 0,
+        variation_us: 0,
         loss: 0.1,
         reports: 400,
         behind: 2,
@@ -88,6 +90,20 @@ fn a_link_that_is_slow_dead_or_lossy_is_named_when_the_others_are_full() {
     assert_eq!(limit(&dead), ("dead-link", true));
     dead.paths[1].state = PathState::Suspect;
     assert_eq!(limit(&dead), ("link-loss", true));
+}
+
+#[test]
+fn a_link_that_is_far_or_varies_is_named_by_whoever_sends() {
+    let mut far = Facts { policy: "adaptive".into(), ..sending([190, 0]) };
+    far.paths[1].skew_us = 99_000;
+    assert_eq!(limit(&far).0, "unknown");
+    far.paths[1].skew_us = 285_000;
+    assert_eq!(limit(&far), ("far-link", true));
+    assert_ne!(limit(&Facts { sends: false, ..far }).0, "far-link");
+    let mut varies = sending([60, 60]);
+    varies.paths[1].variation_us = 10_000;
+    assert_eq!(limit(&varies), ("varying-link", true));
+    assert_ne!(limit(&Facts { sends: false, ..varies }).0, "varying-link");
 }
 
 #[test]

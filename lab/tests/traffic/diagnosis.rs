@@ -36,14 +36,16 @@ const WRITE: &str = "TABANE_WRITE_DOCTOR_PAGE";
 const FOUND: i32 = 3;
 
 /// Names without a planted fault, and why.
-const NOT_PLANTED: [(&str, &str); 3] = [
+const NOT_PLANTED: [(&str, &str); 4] = [
+    ("varying-link", "links that vary are used up, and then they are full"),
     ("low-speed", "it takes a NIC that says what it could do, which no virtual one does"),
     ("ring-overruns", "it takes a NIC with a ring, which no virtual one has"),
     ("clock-jump", "all namespaces of a machine have one wall clock, and other programs read it"),
 ];
 /// Names without a fault by the kernel path, and why none can be there.
-const IN_CELLS_ALONE: [(&str, &str); 5] = [
+const IN_CELLS_ALONE: [(&str, &str); 6] = [
     ("rp-filter", "such filters look at IPv4 alone, and links between addresses of IPv4 carry cells"),
+    ("far-link", "it takes a kernel that lets programs spread a flow, with CONFIG_NET_SCH_BPF"),
     ("sender-processor", "no worker sends"),
     ("receiver-processor", "no worker receives"),
     ("device-queue", "no frame waits in the bundle"),

@@ -52,6 +52,8 @@ pub struct PathStatus {
     pub packets: Option<(u16, u16)>,
     /// How much later than on the fastest path our cells arrive there.
     pub skew: Duration,
+    /// By how much its delay varies, where that rules how much is sent.
+    pub variation: Option<Duration>,
     /// Bits per second of its bottleneck, the NIC or what stands behind it, when known.
     pub rate: Option<u64>,
     /// Bytes that wait in the link.
@@ -195,6 +197,7 @@ impl Bundle {
                     round_trip: path.round_trip,
                     packets: path.path_mtu.packets(),
                     skew: path.skew,
+                    variation: path.congestion.variation(),
                     rate: path.rate(link).map(|bytes| bytes.saturating_mul(8)),
                     queued: link.queued(),
                     congested: path.congestion.was_limited(self.polled),

@@ -77,6 +77,12 @@ impl Detector {
         Some((missing.all - next, now.since(missing.since)))
     }
 
+    /// The number after the last that has been missing for so long; cells up to `next` were received.
+    pub(crate) fn missing_for(&self, now: Instant, next: u64, span: Duration) -> Option<u64> {
+        let missing = self.0.filter(|missing| next < missing.first && now.since(missing.since) >= span)?;
+        Some(missing.first)
+    }
+
     /// When what is missing becomes overdue; arguments as for [`Self::overdue`].
     pub(crate) fn due(&self, next: u64, late: Duration, beside: u64) -> Option<Instant> {
         let missing = self.0.filter(|missing| next < missing.first)?;

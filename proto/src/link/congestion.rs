@@ -268,6 +268,11 @@ impl Congestion {
         self.limited.is_some_and(|at| now.since(at) < SHOWN_FOR)
     }
 
+    /// By how much its delay varies, if the law in force is that of such a path.
+    pub(crate) fn variation(&self) -> Option<Duration> {
+        self.varying.as_ref().map(|varying| varying.variation())
+    }
+
     /// How long cells wait behind the NIC: in a router's queue, or at the peer until it reads them.
     pub(crate) fn queue(&self) -> Duration {
         self.queue
@@ -489,6 +494,13 @@ impl Congestion {
             }
             if self.shared.is_some() {
                 // Others keep the queue, however little is on the way.
+            } else if overflows {
+                // Bursts have filled a queue that is empty again when the next one comes.
+                if !follows_overflow {
+                    self.window = self.window.min(flight / 2).max(self.least());
+                }
+                self.starts = false;
+                return !follows_overflow;
             } else if queue > 2 * self.target() {
                 // The senders held back, and too late: what is on the way is already too much.
                 let rate = per_second(ended.bytes - began.bytes, span);

@@ -25,6 +25,7 @@ use crate::link::gaps::Gaps;
 use crate::link::hold_down::HoldDown;
 use crate::link::incast::INCAST_EXTRA;
 use crate::time::Instant;
+use core::ops::Range;
 use core::time::Duration;
 
 /// Heartbeats of a quiet link are this far apart.
@@ -39,6 +40,9 @@ pub(crate) const LATELY: Duration = Duration::from_millis(20);
 pub(crate) const ALL_SILENT_FOR: Duration = Duration::from_millis(200);
 /// Heartbeats in a row that bring a link back.
 const HEARTBEATS_TO_RISE: u8 = 3;
+
+/// Cells that are asked for together, as long as it takes to ask again: no more than one path carries meanwhile.
+const HELD_TOGETHER: u64 = 64;
 
 /// A change of the judgement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -67,6 +71,8 @@ pub(crate) struct Health {
     gaps: Gaps,
     /// Cells that are missing before the latest one.
     skipped: u64,
+    /// Cells up to this number were asked for, for the link holds them.
+    asked: u64,
     /// What the peer's programs sent on the path.
     pub(crate) told: Told,
     /// The other direction was given up because cells were not received.
@@ -88,6 +94,7 @@ impl Health {
             black_hole: Detector::default(),
             gaps: Gaps::new(now),
             skipped: 0,
+            asked: 0,
             told: Told::default(),
             other_given_up: false,
         }
@@ -192,6 +199,15 @@ impl Health {
         (waited >= limit).then(|| self.down(now, Signal::Silence { waited }))
     }
 
+    /// Numbers that the link holds although it brings something: they have been missing for longer than `late`. Each is told once, and
+    /// [`HELD_TOGETHER`] at most.
+    pub(crate) fn take_held(&mut self, now: Instant, next: u64, late: Duration) -> Option<Range<u64>> {
+        let end = self.black_hole.missing_for(now, next, late).filter(|_| self.up)?;
+        let first = next.max(self.asked);
+        self.asked = end.min(first + HELD_TOGETHER);
+        (first < self.asked).then_some(first..self.asked)
+    }
+
     /// When to judge next, at the latest; arguments as for [`Self::poll`].
     #[must_use]
     pub(crate) fn deadline(&self, now: Instant, next: u64, skew: Duration, incast: bool) -> Option<Instant> {
@@ -246,6 +262,19 @@ mod tests {
         assert_eq!(health.handle_cell(at(0), true, false), None);
         assert_eq!(health.handle_cell(at(0), true, false), Some(Change::Up));
         health
+    }
+
+    #[test]
+    fn what_a_link_holds_is_told_once_and_some_at_a_time() {
+        let late = Duration::from_millis(30);
+        let mut health = risen();
+        health.handle_departed(at(0), 100, 0, 0);
+        assert_eq!(health.take_held(at(29_999), 0, late), None);
+        assert_eq!(health.take_held(at(30_000), 3, late), Some(3..67));
+        assert_eq!(health.take_held(at(30_000), 3, late), Some(67..100));
+        assert_eq!(health.take_held(at(90_000), 5, late), None, "all were told");
+        health.handle_departed(at(90_000), 120, 0, 100);
+        assert_eq!(health.take_held(at(120_000), 100, late), Some(100..120));
     }
 
     #[test]

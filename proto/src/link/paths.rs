@@ -7,8 +7,15 @@ use crate::time::Instant;
 use crate::wire::cell::LINKS;
 use crate::wire::hello::NodeId;
 use alloc::vec::Vec;
+use core::ops::Range;
 use core::time::Duration;
 
+/// A link of which cells come so much later than those of the nearest one is too far away to share flows with it.
+pub const FAR: Duration = Duration::from_millis(100);
+/// One of which they come no later than this is near.
+pub(crate) const NEAR: Duration = Duration::from_millis(10);
+/// What comes so much later than its link's cells do is held there; no flow is shared with a link of which they come later than [`FAR`].
+const HELD_AFTER: Duration = Duration::from_millis(30);
 /// The paths to a peer that has joined are up after this time, or never: heartbeats are quick until then.
 const RISES_WITHIN: Duration = Duration::from_millis(100);
 
@@ -154,10 +161,30 @@ impl Paths {
         up.filter_map(Inbound::delay).reduce(inbound::faster)
     }
 
-    /// The round trip over its slowest link that is up.
+    /// The round trip over its slowest link that is up, of those that may share a flow.
     pub(crate) fn round_trip(&self) -> Duration {
-        let up = self.outbound.iter().filter(|path| path.up);
-        up.filter_map(|path| path.round_trip).max().unwrap_or_default()
+        self.near().filter_map(|path| path.round_trip).max().unwrap_or_default()
+    }
+
+    /// How much later than on the nearest link that is up cells come on the furthest, of those that may share a flow, if that is not near.
+    pub(crate) fn spread(&self) -> Duration {
+        let skews = || self.near().map(|path| path.skew);
+        let spread = skews().max().unwrap_or_default() - skews().min().unwrap_or_default();
+        if spread > NEAR { spread } else { Duration::ZERO }
+    }
+
+    /// The paths that are up and may share a flow.
+    fn near(&self) -> impl Iterator<Item = &Outbound> {
+        let up = || self.outbound.iter().filter(|path| path.up);
+        let least = up().map(|path| path.skew).min().unwrap_or_default();
+        up().filter(move |path| path.skew <= least + FAR)
+    }
+
+    /// Numbers of its link that are held there for much longer than on the way of others, although some come: [`Health::take_held`](crate::link::health::Health::take_held).
+    pub(crate) fn take_held(&mut self, now: Instant, link: u8) -> Option<Range<u64>> {
+        let fastest = self.fastest();
+        let path = &mut self.inbound[usize::from(link)];
+        path.health.take_held(now, path.next_seq(), HELD_AFTER + path.skew(fastest).min(FAR))
     }
 
     /// Whether other paths than that over `link` are up, and all of them lack cells that are overdue.

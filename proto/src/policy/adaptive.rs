@@ -3,13 +3,14 @@
 //! For each link the arrival of the next byte is its skew plus the time that its queue takes. The earliest wins. It gets
 //! as many cells as pass in a fraction of that queue's time: on an idle slow link few, so that a superframe is spread
 //! and arrives sooner; on a busy or fast one a whole batch, so that system calls stay few. Links that are equally early
-//! are used in turn. A link that is full at the moment is waited for if it carries all that waits before a cell on another
-//! would arrive.
+//! are used in turn. A link that is full at the moment is waited for if it carries all of the flow that waits before a cell on
+//! another would arrive: so a thin flow does not take the further one, and a bulky one only as far as that pays. One that is [`FAR`]
+//! carries no part of a flow: TCP would wait for it each time.
 
 use super::{Choice, Choosing, Distribute, Share, Waiting, rates};
 use crate::link::nic::{bytes_in, time_of};
+use crate::link::paths::{FAR, NEAR};
 use crate::wire::cell::LINKS;
-use core::array;
 use core::time::Duration;
 
 /// The least time worth of cells in one share: a few times what a system call costs.
@@ -29,9 +30,7 @@ impl Distribute for Adaptive {
     fn share(&mut self, choices: &[Choice], waiting: &Waiting) -> Option<Share> {
         let arrival = |choice: &Choice| choice.skew + choice.wait;
         let turn = |choice: &Choice| choice.link.wrapping_sub(self.last).wrapping_sub(1);
-        let (index, choice) = choices
-            .iter()
-            .enumerate()
+        let (index, choice) = near(choices)
             .filter(|(_, choice)| !choice.full)
             .min_by_key(|(_, choice)| (arrival(choice), turn(choice)))?;
         let backlog = (waiting.backlog * waiting.cell_bytes) as u64;
@@ -39,8 +38,11 @@ impl Distribute for Adaptive {
             let (rate, opens) = full.rate.zip(full.opens)?;
             Some(full.skew + full.wait.max(opens) + time_of(backlog, rate))
         };
-        let full = choices.iter().filter(|choice| choice.full);
-        if full.filter_map(last_of_all).any(|last| last < arrival(choice)) {
+        // A link of which nobody knows what it carries is not full for longer than until the next report.
+        let reported = |full: &Choice| choice.skew.saturating_sub(full.skew) > NEAR.max(full.round_trip);
+        let is_sooner =
+            |full: &Choice| last_of_all(full).map_or_else(|| reported(full), |last| last < arrival(choice));
+        if near(choices).any(|(_, choice)| choice.full && is_sooner(choice)) {
             return None;
         }
         self.last = choice.link;
@@ -54,8 +56,16 @@ impl Distribute for Adaptive {
 
     fn spread(&self, choices: &[Choice]) -> Option<(Choosing, [u64; LINKS])> {
         let rate = rates(choices);
-        Some((Choosing::Earliest, array::from_fn(|index| choices.get(index).map_or(0, &rate))))
+        let mut speeds = [0; LINKS];
+        near(choices).for_each(|(index, choice)| speeds[index] = rate(choice));
+        Some((Choosing::Earliest, speeds))
     }
+}
+
+/// The choices that may share a flow, with their indexes.
+fn near(choices: &[Choice]) -> impl Iterator<Item = (usize, &Choice)> {
+    let least = choices.iter().map(|choice| choice.skew).min().unwrap_or_default();
+    choices.iter().enumerate().filter(move |(_, choice)| choice.skew <= least + FAR)
 }
 
 #[cfg(test)]
@@ -126,5 +136,30 @@ mod tests {
         // A millisecond is 86 cells.
         assert_eq!(share(80), None);
         assert_eq!(share(90).map(|share| share.index), Some(1));
+    }
+
+    #[test]
+    fn a_further_link_is_used_when_more_waits_than_passes_until_its_cells_come() {
+        let millis = Duration::from_millis;
+        let near = Choice { full: true, round_trip: millis(30), ..example::choice(0, GIGABIT) };
+        let share = |skew, backlog: Duration| {
+            let far = Choice { skew, ..example::choice(1, GIGABIT) };
+            let cells = usize::try_from(bytes_in(example::GIGABIT, backlog)).unwrap() / CELL;
+            let waiting = Waiting { backlog: cells, ..waiting(0, 4) };
+            Adaptive::default().share(&[near, far], &waiting).map(|share| share.index)
+        };
+        assert_eq!(share(millis(100), millis(99)), None);
+        assert_eq!(share(millis(100), millis(101)), Some(1));
+        assert_eq!(share(FAR, FAR + millis(1)), Some(1));
+        assert_eq!(share(FAR + millis(1), millis(1_000)), None, "too far");
+        let far = Choice { skew: millis(31), ..example::choice(1, GIGABIT) };
+        let unknown = Choice { rate: None, ..near };
+        assert_eq!(Adaptive::default().share(&[unknown, far], &waiting(0, 4)), None, "a report comes sooner");
+    }
+
+    #[test]
+    fn the_nearest_link_is_never_too_far() {
+        let late = [0, 1].map(|link| Choice { skew: 3 * FAR, ..example::choice(link, GIGABIT) });
+        assert!(Adaptive::default().share(&late, &waiting(0, 4)).is_some());
     }
 }

@@ -94,7 +94,7 @@ impl Receiver {
                 counters.cells_early += 1;
                 pool.retain(payload.buffer);
                 if let Some(waited) = closed {
-                    lanes.timeout.saw_skew(now, waited);
+                    lanes.timeout.saw_gap(now, waited);
                 }
                 self.advance(index, header.lane, links, counters);
                 self.relieve_if_long(links, counters);

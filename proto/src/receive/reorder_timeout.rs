@@ -4,17 +4,19 @@
 //! The timeout is twice the largest skew of the last second or two, so links without skew get the shortest. With repair a
 //! cell that is sent again may close the gap: then the timeout also covers [`NOTICE`] and two round trips.
 //!
-//! Invariant: the timeout lies between [`SHORTEST`] and [`LONGEST`].
+//! Invariant: the timeout lies between [`SHORTEST`] and [`LONGEST`]; where heartbeats show that a link is so much further away, by so
+//! much beyond.
 //!
 //! Source: P2 (reordering comes from receive-interrupt coalescing, so its size is that of the coalescing);
 //! a decaying maximum, for the timeout must cover the tail of the skew, not its mean (compare RFC 6298).
 
+use crate::link::paths::FAR;
 use crate::time::Instant;
 use core::time::Duration;
 
 /// The shortest wait: one scheduling delay of the receiving process.
 const SHORTEST: Duration = Duration::from_micros(500);
-/// The longest wait: after it TCP repairs the loss by itself.
+/// The longest wait for what is not further away than other cells: after it TCP repairs the loss by itself.
 pub(crate) const LONGEST: Duration = Duration::from_millis(100);
 /// The largest skew of a period of this length is remembered for one more.
 const PERIOD: Duration = Duration::from_secs(1);
@@ -27,19 +29,26 @@ pub(crate) struct ReorderTimeout {
     period_began: Instant,
     /// The largest skew of this period and of the one before.
     largest: [Duration; 2],
+    /// The same of heartbeats alone, which nobody sends again. One that is further away than [`FAR`] shares no flow and is not waited for.
+    ways: [Duration; 2],
 }
 
 impl ReorderTimeout {
     /// Before anything is measured the links may be far apart.
     pub(crate) fn new(now: Instant) -> Self {
-        Self { period_began: now, largest: [Duration::from_millis(5); 2] }
+        Self { period_began: now, largest: [Duration::from_millis(5); 2], ways: [Duration::ZERO; 2] }
     }
 
-    /// A skew was measured: a late cell closed a gap after this time, or a heartbeat was so much later than on the fastest
-    /// link.
-    pub(crate) fn saw_skew(&mut self, now: Instant, skew: Duration) {
+    /// A late cell closed a gap after this time.
+    pub(crate) fn saw_gap(&mut self, now: Instant, waited: Duration) {
         self.roll(now);
-        self.largest[0] = self.largest[0].max(skew);
+        self.largest[0] = self.largest[0].max(waited);
+    }
+
+    /// A heartbeat was so much later than on the fastest link.
+    pub(crate) fn saw_skew(&mut self, now: Instant, skew: Duration) {
+        self.saw_gap(now, skew);
+        self.ways[0] = self.ways[0].max(skew.min(FAR));
     }
 
     /// The timeout now. `round_trip`: with repair, to the peer and back.
@@ -52,14 +61,15 @@ impl ReorderTimeout {
     pub(crate) fn latest(&self, round_trip: Option<Duration>) -> Duration {
         let skew = 2 * self.largest[0].max(self.largest[1]);
         let repair = round_trip.map_or(Duration::ZERO, |round_trip| NOTICE + 2 * round_trip);
-        (skew + repair).clamp(SHORTEST, LONGEST)
+        (skew + repair).clamp(SHORTEST, LONGEST + self.ways[0].max(self.ways[1]))
     }
 
     fn roll(&mut self, now: Instant) {
         let periods = now.since(self.period_began).as_nanos() / PERIOD.as_nanos();
         if periods > 0 {
-            let last = if periods == 1 { self.largest[0] } else { Duration::ZERO };
-            *self = Self { period_began: now, largest: [Duration::ZERO, last] };
+            let next =
+                |[last, _]: [Duration; 2]| [Duration::ZERO, if periods == 1 { last } else { Duration::ZERO }];
+            *self = Self { period_began: now, largest: next(self.largest), ways: next(self.ways) };
         }
     }
 }
@@ -80,8 +90,12 @@ mod tests {
         assert_eq!(timeout.latest(None), Duration::from_millis(6), "what is shown is what was waited");
         assert_eq!(timeout.wait(at(3_100), None), Duration::from_millis(6));
         assert_eq!(timeout.wait(at(4_200), None), SHORTEST);
-        timeout.saw_skew(at(4_200), Duration::from_secs(9));
+        timeout.saw_gap(at(4_200), Duration::from_secs(9));
         assert_eq!(timeout.wait(at(4_200), None), LONGEST);
+        timeout.saw_skew(at(4_200), Duration::from_millis(80));
+        assert_eq!(timeout.wait(at(4_200), None), LONGEST + Duration::from_millis(80));
+        timeout.saw_skew(at(4_200), Duration::from_secs(9));
+        assert_eq!(timeout.wait(at(4_200), None), LONGEST + FAR);
     }
 
     #[test]

@@ -13,7 +13,7 @@ use crate::receive::reorder_timeout;
 use crate::security::Number;
 use crate::session::Sessions;
 use crate::time::Instant;
-use crate::wire::cell::{HEADER, Header, Kind, wire_seq};
+use crate::wire::cell::{HEADER, Header, Kind, LINKS, wire_seq};
 use crate::wire::repair::{Gap, Request};
 use core::ops::Range;
 
@@ -47,6 +47,28 @@ impl Receiver {
         let count = u16::try_from(missing.end - missing.start).unwrap_or(u16::MAX);
         lanes.missing.push(Gap { link, count, first: wire_seq(missing.start) });
         outbox.ask_repair(index);
+    }
+
+    /// Asks for what some links of peers hold, where lanes wait for it: a router may have got slow, and what it has will come in seconds.
+    /// Another link brings it sooner, and what comes late is a duplicate.
+    pub(crate) fn ask_for_held(
+        &mut self,
+        now: Instant,
+        peers: &[u16],
+        links: &mut Links,
+        outbox: &mut Outbox,
+    ) {
+        for index in peers.iter().copied() {
+            if !self.repair || !self.get(index).is_some_and(Lanes::has_gaps) {
+                continue;
+            }
+            for link in 0..LINKS as u8 {
+                let held = links.paths_mut(index).and_then(|paths| paths.take_held(now, link));
+                if let Some(held) = held {
+                    self.miss(now, index, link, held, outbox);
+                }
+            }
+        }
     }
 
     /// A link takes cells again: queues the request that found no room.

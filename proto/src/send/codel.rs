@@ -35,9 +35,11 @@ impl Limits {
     ///
     /// A sender hears of a packet that has paid after a round trip, and takes its window back during the next (RFC 6937), which the
     /// queue makes longer.
-    pub(crate) fn of(round_trip: Duration) -> Self {
+    ///
+    /// A link that is further away than another by `spread` carries part of a flow once so much of it waits ([`crate::policy`]).
+    pub(crate) fn of(round_trip: Duration, spread: Duration) -> Self {
         Self {
-            target: TARGET.max(round_trip / 5),
+            target: TARGET.max(round_trip / 5) + spread,
             interval: INTERVAL.max(round_trip),
             answer: 3 * round_trip,
         }
@@ -259,8 +261,8 @@ mod tests {
 
     #[test]
     fn a_long_path_is_given_more_time() {
-        assert_eq!(Limits::of(Duration::ZERO), NEAR);
-        let far = Limits::of(Duration::from_millis(200));
+        assert_eq!(Limits::of(Duration::ZERO, Duration::ZERO), NEAR);
+        let far = Limits::of(Duration::from_millis(200), Duration::ZERO);
         let mut codel = Codel::default();
         assert!((0..1_000).all(|now| !codel.judge(millis(now), far, Duration::from_millis(39), false)));
         let paid =

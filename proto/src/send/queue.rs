@@ -318,8 +318,13 @@ impl FairQueue {
 
     /// Sends the first cell of a queue.
     fn send_cell(&mut self, index: usize, turn: &mut Turn<'_>) {
+        // It is in no list during its turn.
+        let flows = 1 + self.new.len() + self.old.len() + self.paused.len();
         let queue = &mut self.queues[index];
         let Some(slot) = queue.chain.pop(turn.ring) else { return };
+        // Flows take turns, so cells of others leave between those of this one.
+        let behind = (queue.chain.cells() * flows).min(turn.ring.waiting());
+        turn.ring.cell_mut(slot).behind = u32::try_from(behind).unwrap_or(u32::MAX);
         let cell = *turn.ring.cell(slot);
         queue.deficit -= i32::from(cell.length) + HEADER_BYTES;
         turn.out.push_back(slot);

@@ -49,6 +49,8 @@ pub(crate) struct Cell {
     pub(crate) treatment: Treatment,
     /// Links that it was put on and that are not known to have lost it.
     pub(crate) copies: u8,
+    /// Cells that leave before the last one that waited behind it in its flow, as it left the queue.
+    pub(crate) behind: u32,
 }
 
 /// Slots that were filled one after the other, each of which is linked to the next.

@@ -7,7 +7,7 @@
 use crate::link::congestion::delays;
 use crate::link::nic::{Link, bytes_in};
 use crate::link::outbound::Outbound;
-use crate::link::paths::Paths;
+use crate::link::paths::{NEAR, Paths};
 use crate::policy::{Choice, Share, Waiting};
 use crate::send::codel::Limits;
 use crate::send::queue::Turn;
@@ -58,7 +58,13 @@ impl Sender {
             let numbered = self.outgoing.len();
             let Self { queue, ring, outgoing: out, .. } = self;
             let (links, counters) = (&*around.links, &mut *around.counters);
-            let limits = |peer| Limits::of(links.paths(peer).map_or(Duration::ZERO, Paths::round_trip));
+            let limits = |peer| {
+                let paths = links.paths(peer);
+                Limits::of(
+                    paths.map_or(Duration::ZERO, Paths::round_trip),
+                    paths.map_or(Duration::ZERO, Paths::spread),
+                )
+            };
             if !queue.take_turn(&mut Turn { now, most, ring, counters, out }, limits) {
                 return;
             }
@@ -90,9 +96,11 @@ impl Sender {
         Some(self.bytes_in(span)? / self.cell_max(sessions))
     }
 
-    /// How many bytes they carry.
+    /// How many bytes they carry. One that is further away and of which nobody knows what it carries has not been needed.
     fn bytes_in(&self, span: Duration) -> Option<usize> {
-        let rate = self.choices.iter().try_fold(0u64, |sum, choice| Some(sum.saturating_add(choice.rate?)));
+        let least = self.least_skew();
+        let rate = |choice: &Choice| choice.rate.or((choice.skew > least + NEAR).then_some(0));
+        let rate = self.choices.iter().try_fold(0u64, |sum, choice| Some(sum.saturating_add(rate(choice)?)));
         let bytes = bytes_in(rate.filter(|rate| *rate > 0)?, span);
         Some(usize::try_from(bytes).unwrap_or(usize::MAX))
     }
@@ -110,9 +118,27 @@ impl Sender {
             return Some(Share { index: 0, cells });
         }
         let (now, flow, round_trip) = (around.now, treatment.flow, self.round_trip);
-        let backlog = self.ring.waiting();
+        // What is sent again is waited for, whatever else waits.
+        let backlog = match source {
+            Source::New => self.outgoing.len() + self.ring.cell(self.run[0]).behind as usize,
+            _ => cells,
+        };
         let waiting = Waiting { now, peer, flow, cells, cell_bytes, backlog, round_trip };
-        self.policies.of(treatment).share(&self.choices, &waiting)
+        let share = self.policies.of(treatment).share(&self.choices, &waiting)?;
+        Some(Share { cells: share.cells.min(self.fellows(share.index)), ..share })
+    }
+
+    /// How many cells of `run` may take a link together. What goes by a link that is further away is waited for: by no other lane.
+    fn fellows(&self, index: usize) -> usize {
+        if self.choices[index].skew <= self.least_skew() + NEAR {
+            return self.run.len();
+        }
+        let lane = |slot: &u64| self.ring.cell(*slot).lane;
+        self.run.iter().take_while(|slot| lane(slot) == lane(&self.run[0])).count()
+    }
+
+    fn least_skew(&self) -> Duration {
+        self.choices.iter().map(|choice| choice.skew).min().unwrap_or_default()
     }
 
     /// Puts the slots that one batch can carry into `run` and the links that can carry them into `choices`. Returns
@@ -182,8 +208,9 @@ impl Sender {
             received: link.load.received(),
             weight: link.settings.weight,
             skew: skew(path),
+            round_trip: path.round_trip.unwrap_or_default(),
             full: link.is_full(around.now) || path.is_full(around.now),
-            opens: shortest.filter(|_| !link.full).map(|_| opens(path, link)),
+            opens: path.congestion.way().filter(|_| !link.full).map(|_| opens(path, link)),
         }));
     }
 

@@ -53,7 +53,8 @@ const FAULTS: [Staged; 10] = [
 ];
 const MORE_FAULTS: [Staged; 1] = [("a tiny send buffer of TCP here", "send-buffer", buffer)];
 /// Faults of what carries cells.
-const OF_CELLS: [Staged; 4] = [
+const OF_CELLS: [Staged; 5] = [
+    ("a link of which all comes 300 ms later", "far-link", |_| far()),
     ("other programs on the processor of this node's daemon", "sender-processor", |_| processor(0)),
     ("other programs on the processor of the peer's daemon", "receiver-processor", |_| processor(1)),
     ("bursts of datagrams that are longer than the queue, and no gates", "device-queue", |_| bursts()),
@@ -202,6 +203,19 @@ fn lossy(way: Way) -> Result<Said> {
         let said = why(topology.host(0))?;
         end(transfers)?;
         Ok(said)
+    })
+}
+
+fn far() -> Result<Said> {
+    undisturbed(Way::Cells, Wiring::Emulator, links([RATE; 2]), &options()?, |topology, bundles| {
+        topology
+            .impair_both(BROKEN, Impairment { delay: Duration::from_millis(300), ..Impairment::default() })?;
+        let is_far = |status: &Status| {
+            status.peers.iter().all(|peer| peer.paths[BROKEN].skew_us.is_some_and(|skew| skew > 250_000))
+        };
+        let wait = |bundle: &mut Bundle<'_>| bundle.wait_until("a link that is far away", is_far).map(drop);
+        bundles.iter_mut().try_for_each(wait)?;
+        under_load(topology, Way::Cells, BEGUN)
     })
 }
 

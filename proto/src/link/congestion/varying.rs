@@ -150,6 +150,11 @@ impl Varying {
         self.rate.filter(|_| !self.starts())
     }
 
+    /// By how much delays differ.
+    pub(super) fn variation(&self) -> Duration {
+        self.variation
+    }
+
     /// How long a queue stands.
     pub(super) fn queue(&self) -> Duration {
         self.queue

@@ -13,7 +13,7 @@ const PAYLOAD: usize = 1_436;
 
 /// What is too long a wait on the way to any peer.
 fn near(_peer: u16) -> Limits {
-    Limits::of(Duration::ZERO)
+    Limits::of(Duration::ZERO, Duration::ZERO)
 }
 
 struct Fixture {
