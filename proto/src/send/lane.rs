@@ -1,6 +1,6 @@
 //! Which lane a flow takes, and that it keeps it.
 //!
-//! Called by [`crate::send::segment`]. Flows share the lanes by their hash. Under a policy that binds flows to links, those of one
+//! Called by [`crate::send::segment`]. A new flow gets a lane that no other uses, as long as there is one. Under a policy that binds flows to links, those of one
 //! link share lanes with each other alone: else each would wait for the slower link, where it leaves as well as where it
 //! arrives.
 //!
@@ -18,56 +18,73 @@ use core::time::Duration;
 
 /// Flows that are told apart; those whose hashes fall on one entry keep one lane.
 const FLOWS: usize = 4_096;
-/// Nothing is on its way of a flow that has been silent for so long: neither queues nor gaps last as long.
+/// Nothing waits here of a flow that has been silent for so long: its policy may bind it to another link.
 const SILENT_FOR: Duration = Duration::from_secs(1);
+/// Nothing is on its way of a flow that has been silent for so long, whatever a link holds.
+const GONE_AFTER: Duration = Duration::from_secs(30);
 
 /// A flow, or several.
 #[derive(Clone, Copy, Debug, Default)]
 struct Entry {
-    /// Not silent until then.
-    until: Instant,
+    /// When something of it was sent last.
+    last: Option<Instant>,
     lane: u8,
 }
 
 /// The lanes of all flows.
 #[derive(Debug)]
-pub(super) struct FlowLanes(Box<[Entry]>);
+pub(super) struct FlowLanes {
+    flows: Box<[Entry]>,
+    /// When each lane got something last.
+    used: [Option<Instant>; LANES],
+}
 
 impl Default for FlowLanes {
     fn default() -> Self {
-        Self(vec![Entry::default(); FLOWS].into_boxed_slice())
+        Self { flows: vec![Entry::default(); FLOWS].into_boxed_slice(), used: [None; LANES] }
     }
 }
 
 impl FlowLanes {
     fn entry(&mut self, flow: u64) -> &mut Entry {
         // Other bits than those that choose the lane.
-        &mut self.0[usize::try_from(flow >> 32).unwrap_or_default() % FLOWS]
+        &mut self.flows[usize::try_from(flow >> 32).unwrap_or_default() % FLOWS]
     }
 
-    /// The lane that a flow has, if it has not been silent.
-    fn kept(&mut self, now: Instant, flow: u64) -> Option<u8> {
-        let entry = self.entry(flow);
-        let is_kept = now < entry.until;
-        if is_kept {
-            entry.until = now + SILENT_FOR;
-        }
-        is_kept.then_some(entry.lane)
+    /// The lane that a flow has, if it has sent something within this time.
+    fn kept(&mut self, now: Instant, flow: u64, within: Duration) -> Option<u8> {
+        let Entry { last, lane } = *self.entry(flow);
+        last.filter(|last| now.since(*last) < within).map(|_| self.keep(now, flow, lane))
     }
 
     /// A flow has this lane from now on.
-    fn keep(&mut self, now: Instant, flow: u64, lane: u8) {
-        *self.entry(flow) = Entry { until: now + SILENT_FOR, lane };
+    fn keep(&mut self, now: Instant, flow: u64, lane: u8) -> u8 {
+        self.used[usize::from(lane)] = Some(now);
+        *self.entry(flow) = Entry { last: Some(now), lane };
+        lane
+    }
+
+    /// The lane for a new flow, of those of the link with this index of so many: by its hash, and if that one is in use, the one of which
+    /// nothing was sent for longest. So flows wait for each other only where more are there than lanes.
+    fn free(&self, now: Instant, flow: u64, (index, links): (usize, usize)) -> u8 {
+        let of_each = LANES / links;
+        let first = usize::try_from(flow % of_each as u64).unwrap_or_default();
+        let lanes = (0..of_each).map(|turn| (first + turn) % of_each * links + index);
+        let silent = |lane: &usize| self.used[*lane].filter(|used| now.since(*used) < SILENT_FOR);
+        lanes.min_by_key(silent).and_then(|lane| u8::try_from(lane).ok()).unwrap_or_default()
     }
 }
 
 impl Sender {
     /// A cell as this one, in the lane of the flow to which its frame belongs.
     pub(super) fn in_lane(&mut self, now: Instant, like: Cell, flow: Flow, around: &Around<'_>) -> Cell {
-        let lane = self.flow_lanes.kept(now, flow.hash).unwrap_or_else(|| {
-            let lane = lane_of(flow.hash, self.link_of(now, like, around).unwrap_or((0, 1)));
-            self.flow_lanes.keep(now, flow.hash, lane);
-            lane
+        let lane = self.flow_lanes.kept(now, flow.hash, SILENT_FOR).unwrap_or_else(|| {
+            let link = self.link_of(now, like, around);
+            let before = || self.flow_lanes.kept(now, flow.hash, GONE_AFTER);
+            link.map_or_else(before, |_| None).unwrap_or_else(|| {
+                let lane = self.flow_lanes.free(now, flow.hash, link.unwrap_or((0, 1)));
+                self.flow_lanes.keep(now, flow.hash, lane)
+            })
         });
         Cell { lane, ..like }
     }
@@ -87,39 +104,40 @@ impl Sender {
     }
 }
 
-/// The lane of a flow, by its hash, among those of the link with this index of so many.
-#[expect(clippy::cast_possible_truncation, reason = "below LANES")]
-fn lane_of(flow: u64, (index, links): (usize, usize)) -> u8 {
-    let of_each = LANES / links;
-    (flow % of_each as u64) as u8 * links as u8 + index as u8
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    fn at(ms: u64) -> Instant {
+        Instant::default() + Duration::from_millis(ms)
+    }
+
     #[test]
-    fn links_have_lanes_of_their_own_and_a_single_one_has_all() {
+    fn links_have_lanes_of_their_own_and_flows_share_one_only_when_none_is_free() {
         for links in 1..=LANES {
+            let mut lanes = FlowLanes::default();
             let mut used = 0_u32;
-            for index in 0..links {
-                let lanes = (0..1_000).fold(0_u32, |lanes, flow| lanes | 1 << lane_of(flow, (index, links)));
-                assert_eq!(lanes.count_ones() as usize, LANES / links);
-                assert_eq!(used & lanes, 0, "{links} links");
-                used |= lanes;
+            let flow = |number: usize| (number as u64) << 32 | 7;
+            for number in 0..LANES / links * links {
+                let lane = lanes.free(at(1), flow(number), (number % links, links));
+                lanes.keep(at(1 + number as u64), flow(number), lane);
+                assert_eq!(usize::from(lane) % links, number % links);
+                assert_eq!(used & 1 << lane, 0, "{links} links, flow {number}");
+                used |= 1 << lane;
             }
-            assert!(used < 1 << LANES);
+            let by_hash = 7 % (LANES / links) * links;
+            assert_eq!(usize::from(lanes.free(at(20), 7, (0, links))), by_hash, "that is silent for longest");
         }
     }
 
     #[test]
     fn a_flow_changes_its_lane_only_after_silence() {
-        let at = |ms| Instant::default() + Duration::from_millis(ms);
+        let second = Duration::from_secs(1);
         let mut lanes = FlowLanes::default();
-        assert_eq!(lanes.kept(at(1), 7), None);
-        lanes.keep(at(1), 7, 5);
-        assert_eq!(lanes.kept(at(900), 7), Some(5));
-        assert_eq!(lanes.kept(at(1_899), 7), Some(5), "it has sent since");
-        assert_eq!(lanes.kept(at(2_899), 7), None);
+        assert_eq!(lanes.kept(at(1), 7, second), None);
+        assert_eq!(lanes.keep(at(1), 7, 5), 5);
+        assert_eq!(lanes.kept(at(900), 7, second), Some(5));
+        assert_eq!(lanes.kept(at(1_899), 7, second), Some(5), "it has sent since");
+        assert_eq!(lanes.kept(at(2_899), 7, second), None);
     }
 }
