@@ -42,6 +42,9 @@ struct Sent {
     trimmed: usize,
 }
 
+/// A window of which nothing comes for so long is lost, as for TCP.
+const STANDS_FOR: Duration = Duration::from_millis(300);
+
 /// A flow at work.
 #[derive(Debug)]
 struct FlowState {
@@ -55,7 +58,7 @@ struct FlowState {
     answers: Option<FlowNumber>,
     /// The flow whose frames this one answers.
     asked_by: Option<FlowNumber>,
-    /// Frames that had been offered when timeout last ran out.
+    /// Frames that had been offered when timeout last ran out; of a window, those that had come or were lost.
     asked: usize,
     /// Lengths of the frames of messages that are still to be offered, and the payload that has come of messages, in bytes.
     due: VecDeque<u32>,
@@ -175,8 +178,13 @@ impl Traffic {
                 Some(now + timeout)
             }
             Pace::Window { frames } => {
+                let state = &mut self.flows[number];
+                let reached = state.flow.to.map_or(0, |to| state.reached[usize::from(to)] as usize);
+                // Nothing comes any more: one frame shows what became of the others.
+                let stands = core::mem::replace(&mut state.asked, reached) == reached;
+                let frames = if state.sent.is_empty() { frames } else { stands.into() };
                 (0..frames).for_each(|_| self.offer(now, number));
-                None
+                Some(now + STANDS_FOR)
             }
             Pace::Messages { frames } => {
                 self.fill_window(now, number, frames.into());

@@ -5,29 +5,40 @@ use core::time::Duration;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
-use tabane_proto::Event;
+use tabane_proto::{Event, Instant};
+use tabane_sim::fault::{Fault, FaultPeriod};
 use tabane_sim::flow::{Flow, Pace, Sizes};
 use tabane_sim::router::RouterSettings;
 use tabane_sim::topology::{Coalesce, Link, Topology};
 use tabane_sim::world::World;
 
 const MEGABIT: u64 = 1_000_000;
-/// What every link's way takes at least.
-const WAY: Duration = Duration::from_millis(10);
 /// Before the flow begins.
 const QUIET: Duration = Duration::from_secs(3);
 /// Until the flow has found out what the links carry, and how long it is watched.
 const BEGINS: Duration = Duration::from_secs(4);
 const WATCHED: Duration = Duration::from_secs(6);
 
-/// Two routers: Mbit/s, and milliseconds of queue.
-const ROUTERS: [[(u64, u64); 2]; 6] = [
-    [(5, 200), (5, 200)],
-    [(20, 150), (20, 150)],
-    [(50, 100), (50, 100)],
-    [(500, 10), (500, 10)],
-    [(50, 100), (20, 100)],
-    [(500, 10), (200, 10)],
+/// A router: Mbit/s, milliseconds of queue, and what the way takes at least, in milliseconds.
+type Router = (u64, u64, u64);
+
+const ROUTERS: [[Router; 2]; 6] = [
+    [(5, 200, 10), (5, 200, 10)],
+    [(20, 150, 10), (20, 150, 10)],
+    [(50, 100, 10), (50, 100, 10)],
+    [(500, 10, 10), (500, 10, 10)],
+    [(50, 100, 10), (20, 100, 10)],
+    [(500, 10, 10), (200, 10, 10)],
+];
+/// One beside one that is further away.
+const FAR: [[Router; 2]; 7] = [
+    [(50, 100, 15), (20, 100, 40)],
+    [(50, 100, 15), (20, 100, 80)],
+    [(50, 100, 15), (20, 100, 120)],
+    [(50, 100, 15), (20, 100, 200)],
+    [(50, 100, 15), (20, 100, 300)],
+    [(50, 100, 15), (20, 100, 600)],
+    [(50, 100, 15), (200, 100, 300)],
 ];
 
 /// How links vary.
@@ -39,7 +50,23 @@ enum Variation {
     Lossy(u32),
     /// NICs gather what comes in so many milliseconds.
     Gathered(u64),
+    /// The second link's routers carry so many kbit/s for so many milliseconds, each so many.
+    Slow { kbits: u32, lasts: u64, each: u64 },
 }
+
+/// A router that stands still: what waits there comes afterwards.
+const HELD: u32 = 1;
+/// The second link is not always what it is, beside one that is.
+const PRESENCE: [([Router; 2], Variation); 6] = [
+    ([(50, 100, 10), (20, 100, 20)], Variation::Slow { kbits: HELD, lasts: 120, each: 3_000 }),
+    ([(50, 100, 10), (20, 100, 20)], Variation::Slow { kbits: HELD, lasts: 300, each: 3_000 }),
+    ([(50, 100, 10), (20, 100, 20)], Variation::Slow { kbits: HELD, lasts: 3_000, each: 9_000 }),
+    ([(12, 100, 20), (130, 100, 20)], Variation::Slow { kbits: 2_000, lasts: 9_000, each: 18_000 }),
+    ([(12, 100, 20), (130, 100, 20)], Variation::Slow { kbits: 1_000, lasts: 9_000, each: 18_000 }),
+    ([(12, 100, 20), (130, 100, 20)], Variation::Slow { kbits: 64, lasts: 9_000, each: 18_000 }),
+];
+/// How long those are watched.
+const WATCHED_PRESENCE: Duration = Duration::from_secs(18);
 
 const VARIATIONS: [Variation; 9] = [
     Variation::Jitter(0, 0),
@@ -57,14 +84,19 @@ const VARIATIONS: [Variation; 9] = [
 #[derive(Clone, Copy, Debug)]
 enum Traffic {
     One,
+    /// One whose window is that of so many milliseconds.
+    Short(u64),
     BothWays,
     Four,
 }
 
+/// It does not suffice for a link that is further away.
+const SHORT: Traffic = Traffic::Short(150);
+
 /// A row of the table.
 #[derive(Clone, Copy, Debug)]
 struct Case {
-    routers: [(u64, u64); 2],
+    routers: [Router; 2],
     variation: Variation,
     traffic: Traffic,
 }
@@ -76,16 +108,19 @@ struct Figures {
     share: f64,
     /// Round trip of a small frame in milliseconds: median, and the longest but 5 %.
     ping: [f64; 2],
-    /// Cells that routers dropped, in a thousand.
+    /// The longest time in which nothing of the flow came, in milliseconds.
+    pause: f64,
+    /// Cells that routers dropped, and that were sent again, in a thousand.
     dropped: f64,
+    again: f64,
     downs: usize,
 }
 
 impl Case {
     fn links(&self) -> [Link; 2] {
-        self.routers.map(|(rate, span)| {
+        self.routers.map(|(rate, span, way)| {
             let router = RouterSettings::tail(rate * MEGABIT, Duration::from_millis(span));
-            let link = Link { delay: WAY, router: Some(router), ..Link::GIGABIT };
+            let link = Link { delay: Duration::from_millis(way), router: Some(router), ..Link::GIGABIT };
             match self.variation {
                 Variation::Jitter(most, changes) => Link {
                     jitter: Duration::from_millis(most),
@@ -99,6 +134,7 @@ impl Case {
                     coalesce: Coalesce { frames: u16::MAX, delay: Duration::from_millis(millis) },
                     ..link
                 },
+                Variation::Slow { .. } => link,
             }
         })
     }
@@ -107,7 +143,33 @@ impl Case {
         match self.variation {
             Variation::Jitter(millis, _) | Variation::Gathered(millis) => Duration::from_millis(millis),
             Variation::Lossy(_) => Duration::from_millis(10),
+            Variation::Slow { .. } => Duration::ZERO,
         }
+    }
+
+    /// For how long it is watched, and what its links carry in the mean, in bits per second.
+    fn watched(&self) -> (Duration, f64) {
+        let [one, other] = self.routers.map(|(rate, ..)| (rate * MEGABIT) as f64);
+        match self.variation {
+            Variation::Slow { kbits, lasts, each } => {
+                let part = lasts as f64 / each as f64;
+                (WATCHED_PRESENCE, one + other * (1.0 - part) + f64::from(kbits) * 1e3 * part)
+            }
+            _ => (WATCHED, one + other),
+        }
+    }
+
+    /// What goes wrong from `now` on.
+    fn faults(&self, now: Instant) -> Vec<FaultPeriod> {
+        let Variation::Slow { kbits, lasts, each } = self.variation else { return Vec::new() };
+        let [lasts, each] = [lasts, each].map(Duration::from_millis);
+        let first = now.since(Instant::default()) + (each - lasts) / 2;
+        let times = u32::try_from(WATCHED_PRESENCE.as_millis() / each.as_millis()).unwrap_or(0);
+        let period = |time| {
+            let begins = first + each * time;
+            FaultPeriod { fault: Fault::Rate(1, kbits), begins, ends: Some(begins + lasts) }
+        };
+        (0..times).map(period).collect()
     }
 
     /// What a seed gives.
@@ -118,13 +180,19 @@ impl Case {
         let mut world = World::new(seed, &Topology::new(2, &self.links()).with_repair(), None);
         world.settle(Duration::from_secs(2)).map_err(|violation| violation.to_string())?;
         world.run_for(QUIET).map_err(|violation| violation.to_string())?;
-        let sum = self.routers.iter().map(|(rate, _)| rate * MEGABIT).sum::<u64>();
+        let sum = self.routers.iter().map(|(rate, ..)| rate * MEGABIT).sum::<u64>();
         let bulk = Flow::bulk(0, 1);
         // What the links carry in a round trip and 30 ms, so that no link idles for want of it.
-        let trip = 2 * (WAY + self.varies_by()) + Duration::from_millis(30);
+        // One that is too far away to share a flow needs none of it.
+        let shares = self.routers.iter().map(|(.., way)| *way).filter(|way| *way < 120);
+        let way = shares.max().map_or(Duration::ZERO, Duration::from_millis);
+        let trip = match self.traffic {
+            Traffic::Short(millis) => Duration::from_millis(millis),
+            _ => 2 * (way + self.varies_by()) + Duration::from_millis(30),
+        };
         let bytes = sum / 8 * u64::try_from(trip.as_millis()).unwrap_or(0) / 1_000;
         let flows = match self.traffic {
-            Traffic::One => vec![(0, 1)],
+            Traffic::One | Traffic::Short(_) => vec![(0, 1)],
             Traffic::BothWays => vec![(0, 1), (1, 0)],
             Traffic::Four => vec![(0, 1); 4],
         };
@@ -136,10 +204,19 @@ impl Case {
         let pings = world.start(Flow { sizes: Sizes::Fixed(98), pace, ..bulk });
         let go = |world: &mut World<'_>, span| world.run_for(span).map_err(|violation| violation.to_string());
         go(&mut world, BEGINS)?;
-        let sent = |world: &World<'_>| world.counted().next().map_or(0, |counters| counters[2].1);
-        let (since, before) = (world.now(), (world.losses().router, sent(&world)));
-        go(&mut world, WATCHED)?;
-        let got: Vec<f64> = flows.iter().map(|flow| world.goodput(*flow, since) / sum as f64).collect();
+        let sent = |world: &World<'_>, name| {
+            let counters = world.counted().next().unwrap_or_default();
+            counters.into_iter().find(|(known, _)| *known == name).map_or(0, |(_, count)| count)
+        };
+        let counts = |world: &World<'_>| {
+            [world.losses().router, sent(world, "cells_repaired"), sent(world, "cells_sent")]
+        };
+        let (since, before) = (world.now(), counts(&world));
+        self.faults(since).iter().for_each(|period| world.schedule(period));
+        let (watched, carries) = self.watched();
+        go(&mut world, watched)?;
+        let got: Vec<f64> = flows.iter().map(|flow| world.goodput(*flow, since) / carries).collect();
+        let pause = flows.iter().map(|flow| world.longest_pause(*flow, since)).max().unwrap_or_default();
         let share = match self.traffic {
             Traffic::Four => got.iter().sum(),
             _ => got.iter().copied().fold(f64::MAX, f64::min),
@@ -148,26 +225,35 @@ impl Case {
             world.round_trips(pings, since).iter().map(|trip| trip.as_secs_f64() * 1e3).collect();
         trips.sort_by(f64::total_cmp);
         let part = |hundredths: usize| trips.get(trips.len() * hundredths / 100).copied().unwrap_or(f64::NAN);
-        let dropped =
-            (world.losses().router - before.0) as f64 * 1e3 / (sent(&world) - before.1).max(1) as f64;
+        let after = counts(&world);
+        let [dropped, again, sent] = [0, 1, 2].map(|place| (after[place] - before[place]) as f64);
+        let [dropped, again] = [dropped, again].map(|cells| cells * 1e3 / sent.max(1.0));
         let downs = world.log().iter().filter(|entry| matches!(entry.event, Event::LinkDown { .. })).count();
-        Ok(Figures { share, ping: [part(50), part(95)], dropped, downs })
+        let pause = pause.as_secs_f64() * 1e3;
+        Ok(Figures { share, ping: [part(50), part(95)], pause, dropped, again, downs })
     }
 }
 
 impl fmt::Display for Case {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let [(one, queue), (other, _)] = self.routers;
-        write!(out, "{one} + {other}, {queue} ms | ")?;
+        let [(one, queue, near), (other, _, far)] = self.routers;
+        write!(out, "{one} + {other}, {queue} ms")?;
+        if far > near {
+            write!(out, ", {near} and {far} ms away")?;
+        }
+        write!(out, " | ")?;
         match self.variation {
             Variation::Jitter(0, _) => write!(out, "none")?,
             Variation::Jitter(most, 0) => write!(out, "{most} ms")?,
             Variation::Jitter(most, changes) => write!(out, "{most} ms in {changes} ms")?,
             Variation::Lossy(parts) => write!(out, "10 ms, loss {} %", parts / 10)?,
             Variation::Gathered(millis) => write!(out, "gathered {millis} ms")?,
+            Variation::Slow { kbits: HELD, lasts, each } => write!(out, "held {lasts} of {each} ms")?,
+            Variation::Slow { kbits, lasts, each } => write!(out, "{kbits} kbit/s, {lasts} of {each} ms")?,
         }
         let traffic = match self.traffic {
             Traffic::One => "one",
+            Traffic::Short(millis) => return write!(out, " | one, window of {millis} ms"),
             Traffic::BothWays => "both ways",
             Traffic::Four => "four",
         };
@@ -181,16 +267,19 @@ impl fmt::Display for Case {
 /// What did not hold.
 pub(crate) fn table(word: &str, seeds: u64) -> Result<(), String> {
     let mut cases = Vec::new();
-    for traffic in [Traffic::One, Traffic::BothWays, Traffic::Four] {
-        for routers in ROUTERS {
+    for traffic in [Traffic::One, Traffic::BothWays, Traffic::Four, SHORT] {
+        let varying = ROUTERS.iter().filter(|_| !matches!(traffic, Traffic::Short(_)));
+        for routers in varying.copied() {
             cases.extend(VARIATIONS.map(|variation| Case { routers, variation, traffic }));
         }
+        cases.extend(PRESENCE.map(|(routers, variation)| Case { routers, variation, traffic }));
+        cases.extend(FAR.map(|routers| Case { routers, variation: Variation::Jitter(0, 0), traffic }));
     }
     cases.retain(|case| case.to_string().contains(word));
     println!(
-        "| Mbit/s, queue | varies | flows | part of both: median, least | ping: p50, p95 ms | dropped | down |"
+        "| Mbit/s, queue | varies | flows | part of both: median, least | ping: p50, p95 ms | pause ms | dropped, again of 1,000 | down |"
     );
-    println!("|---|---|---|---|---|---|---|");
+    println!("|---|---|---|---|---|---|---|---|");
     let (next, rows) = (AtomicUsize::new(0), Mutex::new(vec![None; cases.len()]));
     let work = || {
         loop {
@@ -218,8 +307,12 @@ fn row(case: &Case, figures: &[Figures]) -> String {
     };
     let least = figures.iter().map(|one| one.share).fold(f64::MAX, f64::min);
     let (share, p50, p95) = (middle(|one| one.share), middle(|one| one.ping[0]), middle(|one| one.ping[1]));
-    let (dropped, downs) = (middle(|one| one.dropped), figures.iter().map(|one| one.downs).sum::<usize>());
-    format!("| {case} | {share:.2}, {least:.2} | {p50:.0}, {p95:.0} | {dropped:.1} | {downs} |")
+    let (dropped, again, pause) =
+        (middle(|one| one.dropped), middle(|one| one.again), middle(|one| one.pause));
+    let downs = figures.iter().map(|one| one.downs).sum::<usize>();
+    format!(
+        "| {case} | {share:.2}, {least:.2} | {p50:.0}, {p95:.0} | {pause:.0} | {dropped:.1}, {again:.1} | {downs} |"
+    )
 }
 
 #[cfg(test)]
@@ -230,15 +323,27 @@ mod tests {
     fn links_that_vary_are_used_up_and_their_queues_stay_short() {
         let jitter = Variation::Jitter(10, 0);
         for (routers, variation, more) in [
-            ([(20, 150), (20, 150)], jitter, 30.0),
-            ([(50, 100), (20, 100)], Variation::Jitter(10, 20), 30.0),
-            ([(500, 10), (200, 10)], jitter, 30.0),
-            ([(50, 100), (50, 100)], Variation::Gathered(24), 60.0),
+            ([(20, 150, 10), (20, 150, 10)], jitter, 30.0),
+            ([(50, 100, 10), (20, 100, 10)], Variation::Jitter(10, 20), 30.0),
+            ([(500, 10, 10), (200, 10, 10)], jitter, 30.0),
+            ([(50, 100, 10), (50, 100, 10)], Variation::Gathered(24), 60.0),
+            (FAR[1], Variation::Jitter(0, 0), 30.0),
         ] {
             let case = Case { routers, variation, traffic: Traffic::One };
             let figures = case.run(7).expect("nothing fails");
             assert!(figures.share >= 0.9, "{case}: {figures:?}");
             assert!(figures.ping[0] <= 20.0 + more, "{case}: {figures:?}");
+        }
+    }
+
+    #[test]
+    fn a_link_that_is_far_away_never_harms() {
+        for routers in FAR {
+            let case = Case { routers, variation: Variation::Jitter(0, 0), traffic: SHORT };
+            let figures = case.run(7).expect("nothing fails");
+            let [near, sum] = [routers[0].0, routers[0].0 + routers[1].0].map(|rate| rate as f64);
+            assert!(figures.share * sum >= 0.97 * near, "{case}: {figures:?}");
+            assert!(figures.dropped < 1.0, "{case}: {figures:?}");
         }
     }
 }
