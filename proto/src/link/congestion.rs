@@ -471,7 +471,7 @@ impl Congestion {
 
     /// A round is over: sets the window of the next one. Returns whether loss made it smaller.
     fn end_round(&mut self, began: &Progress, ended: &Progress, is_sudden: bool) -> bool {
-        let Round { reports, full, flight, queue, trip, follows_overflow, obeyed, .. } = self.round;
+        let Round { reports, full, queue, trip, follows_overflow, obeyed, .. } = self.round;
         let (now, span) = (ended.at, ended.at.since(began.at));
         let Some((queue, longest)) = queue.filter(|_| !span.is_zero()) else { return false };
         self.standing = queue;
@@ -492,25 +492,7 @@ impl Congestion {
             if self.shared.is_none() && self.delays.is_old(now) {
                 self.delays.roll(now);
             }
-            if self.shared.is_some() {
-                // Others keep the queue, however little is on the way.
-            } else if overflows {
-                // Bursts have filled a queue that is empty again when the next one comes.
-                if !follows_overflow {
-                    self.window = self.window.min(flight / 2).max(self.least());
-                }
-                self.starts = false;
-                return !follows_overflow;
-            } else if queue > 2 * self.target() {
-                // The senders held back, and too late: what is on the way is already too much.
-                let rate = per_second(ended.bytes - began.bytes, span);
-                let excess = bytes_in(rate, queue - self.target());
-                self.window = self.window.min(flight - excess.min(flight / 3)).max(self.least());
-                self.starts = false;
-            } else {
-                self.start(limited);
-            }
-            return false;
+            return self.end_unfilled(queue, overflows, limited, per_second(ended.bytes - began.bytes, span));
         };
         let shortest = self.shortest.unwrap_or(span);
         let fitting = bytes_in(rate, shortest + self.target());
@@ -552,6 +534,33 @@ impl Congestion {
             self.drains = true;
         }
         overflows && !follows_overflow
+    }
+
+    /// A round is over in which the window held nothing back, or the rate is not known yet; `rate`: what has come. Returns whether loss made
+    /// the window smaller.
+    fn end_unfilled(&mut self, queue: Duration, overflows: bool, limited: bool, rate: u64) -> bool {
+        let Round { flight, follows_overflow, .. } = self.round;
+        if self.shared.is_some() {
+            // Others keep the queue, however little is on the way.
+            return false;
+        }
+        if overflows {
+            // Bursts have filled a queue that is empty again when the next one comes.
+            if !follows_overflow {
+                self.window = self.window.min(flight / 2).max(self.least());
+            }
+            self.starts = false;
+            return !follows_overflow;
+        }
+        if queue > 2 * self.target() {
+            // The senders held back, and too late: what is on the way is already too much.
+            let excess = bytes_in(rate, queue - self.target());
+            self.window = self.window.min(flight - excess.min(flight / 3)).max(self.least());
+            self.starts = false;
+        } else {
+            self.start(limited);
+        }
+        false
     }
 
     /// The window doubles while it starts, if it held cells back.

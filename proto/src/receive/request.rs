@@ -62,7 +62,7 @@ impl Receiver {
             if !self.repair || !self.get(index).is_some_and(Lanes::has_gaps) {
                 continue;
             }
-            for link in 0..LINKS as u8 {
+            for link in (0..).take(LINKS) {
                 let held = links.paths_mut(index).and_then(|paths| paths.take_held(now, link));
                 if let Some(held) = held {
                     self.miss(now, index, link, held, outbox);
