@@ -264,9 +264,6 @@ impl Config {
     }
 
     /// Reads the file, if one is given, lays `flags` over it, checks everything and reads the key.
-    ///
-    /// # Errors
-    /// Every problem that was found.
     pub fn load(file: Option<&Path>, flags: Settings) -> Result<Config, Vec<Problem>> {
         match file {
             Some(path) => Config::read_text(path, &read(path, &path.display().to_string())?, flags),
@@ -275,9 +272,6 @@ impl Config {
     }
 
     /// The same of `text`, the content of the file at `path`.
-    ///
-    /// # Errors
-    /// Every problem that was found.
     pub fn read_text(path: &Path, text: &str, flags: Settings) -> Result<Config, Vec<Problem>> {
         Config::checked(&file::parse(&path.display().to_string(), text)?.overlaid(flags))
     }
@@ -414,9 +408,6 @@ fn cipher_name(cipher: Option<Cipher>) -> &'static str {
 }
 
 /// The text of the file at `path`, which the user named `file`.
-///
-/// # Errors
-/// Why it cannot be read, as a problem of the whole file.
 pub fn read(path: &Path, file: &str) -> Result<String, Vec<Problem>> {
     let place = Place { file: Some(file.into()), ..Place::default() };
     let problem = |what: String, allowed: &str| vec![Problem::new(&place, what, allowed)];

@@ -149,9 +149,6 @@ fn address(name: &str) -> io::Result<SocketAddrUnix> {
 }
 
 /// A connection to whoever serves the name. It waits for nobody: any user may take a name and accept no connection.
-///
-/// # Errors
-/// `WouldBlock`: as many connections wait to be accepted as may.
 fn connect_now(name: &str) -> io::Result<UnixStream> {
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
     let socket = net::socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;

@@ -38,9 +38,6 @@ type Counter = (&'static str, &'static str, fn(&Device) -> u64);
 
 impl Device {
     /// Opens the device and sets it up; [`Self::raise`] does the rest. `mac`: the device's address.
-    ///
-    /// # Errors
-    /// What the machine does not allow, in a sentence.
     pub(crate) fn open(config: &Config, mac: [u8; 6]) -> anyhow::Result<(Self, Vec<TapQueue>)> {
         let spec = TapSpec { name: config.name.clone(), queues: config.workers, offload: wanted(config) };
         let (tap, queues) = Tap::open(&spec).map_err(|error| BadInput::new(error.to_string()))?;
@@ -88,9 +85,6 @@ impl Device {
     }
 
     /// Raises the device, with this MTU and its addresses.
-    ///
-    /// # Errors
-    /// What the machine does not allow, in a sentence.
     pub(crate) fn raise(&self, config: &Config, mtu: u16) -> anyhow::Result<()> {
         let index = self.tap.index();
         let settings = DeviceSettings { mtu: Some(mtu.into()), up: Some(true), ..DeviceSettings::default() };
@@ -103,9 +97,6 @@ impl Device {
 
     /// Gives the device the addresses of `new` that `old` has not, and then takes those that `new` has not. When the kernel refuses
     /// one, all are as before.
-    ///
-    /// # Errors
-    /// The kernel's reason, in a sentence.
     pub(crate) fn set_addresses(&self, old: &[Cidr], new: &[Cidr]) -> Result<(), String> {
         let index = self.tap.index();
         let add = |cidr: &Cidr| settled(netlink::add_address(index, cidr.address, cidr.prefix));

@@ -53,18 +53,12 @@ struct Kept {
 
 impl EventLog {
     /// An empty log.
-    ///
-    /// # Errors
-    /// No eventfd.
     pub fn new() -> io::Result<Self> {
         Ok(Self { kept: Mutex::default(), news: Waker::new()? })
     }
 
     /// A log that goes on after `entries`. Who tells them may have been taken over: the latest are kept, and their numbers rise by
     /// one and leave room for others.
-    ///
-    /// # Errors
-    /// No eventfd.
     pub(crate) fn after(entries: Vec<Entry>) -> io::Result<Self> {
         let superfluous = entries.len().saturating_sub(KEPT);
         let end = entries.last().map_or(0, |last| last.number.min(u64::MAX / 2) + 1);

@@ -121,9 +121,6 @@ impl BundleState {
 }
 
 /// Refuses the handover for this reason.
-///
-/// # Errors
-/// The other process is gone.
 pub(crate) fn refuse(stream: UnixStream, reason: &str) -> io::Result<()> {
     const TIMEOUT: Duration = Duration::from_secs(1);
     Talk::new(stream)?.say(&json!({ "error": reason }), TIMEOUT)

@@ -53,9 +53,6 @@ impl<M: Machine> InForce<M> {
     }
 
     /// The same for another process, which can take a bundle over only while it is whole; and the index of each link's NIC.
-    ///
-    /// # Errors
-    /// A link's NIC is gone, or it is on its way out.
     pub(crate) fn whole(&self) -> Result<(Config, Vec<u32>), Refusal> {
         let present = self.links.present();
         if let Some(lost) = present.iter().find(|link| link.is_gone || link.leaves) {

@@ -92,10 +92,6 @@ struct MachineFlags {
 }
 
 /// Sets a bundle up on its first machine.
-///
-/// # Errors
-/// Bad input, files that cannot be written, or a service that does not start; nothing is left behind then but a
-/// configuration that could not be started.
 pub(crate) fn init(flags: InitFlags) -> anyhow::Result<()> {
     let prompt = Prompt::new(flags.machine.yes);
     let file = flags.machine.file(&flags.name)?;
@@ -126,9 +122,6 @@ pub(crate) fn init(flags: InitFlags) -> anyhow::Result<()> {
 }
 
 /// Sets a bundle up on a further machine.
-///
-/// # Errors
-/// As [`init`].
 pub(crate) fn join(flags: &JoinFlags) -> anyhow::Result<()> {
     let prompt = Prompt::new(flags.machine.yes);
     let token = read_token(&prompt)?;
@@ -141,9 +134,6 @@ pub(crate) fn join(flags: &JoinFlags) -> anyhow::Result<()> {
 }
 
 /// Undoes [`init`] or [`join`].
-///
-/// # Errors
-/// There is no such configuration, or the bundle does not end, or the files cannot be deleted.
 pub(crate) fn forget(name: &str) -> anyhow::Result<()> {
     print(&setup::forget(name)?)
 }

@@ -62,9 +62,6 @@ struct Running {
 impl KernelPath {
     /// Loads the programs and puts them in their places, unless `config` has cells alone. The device is there, and will have
     /// [`Self::mtu`]; `mtu` is asked for. `beside`: the [`Self::pair`] of the process that is about to hand the bundle over.
-    ///
-    /// # Errors
-    /// They are asked for (`data_path = "kernel"`), and this machine cannot have them.
     pub(crate) fn open(
         config: &Config,
         media: &[Medium],

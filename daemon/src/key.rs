@@ -112,17 +112,11 @@ impl KeyError {
 
 impl Key {
     /// A new key from the kernel's random source.
-    ///
-    /// # Errors
-    /// [`KeyError::NoRandomness`].
     pub fn generate() -> Result<Key, KeyError> {
         tabane_seal::random().map(|bytes| Key(*bytes)).ok_or(KeyError::NoRandomness)
     }
 
     /// Reads the key in `path` and warns when others may read it too.
-    ///
-    /// # Errors
-    /// [`KeyError::Unreadable`], [`KeyError::NotAFile`] and [`KeyError::NotAKey`].
     pub fn read(path: &Path, owner: Owner) -> Result<Key, KeyError> {
         let unreadable = |error| KeyError::Unreadable { path: path.to_owned(), error };
         let metadata = std::fs::metadata(path).map_err(unreadable)?;
@@ -146,9 +140,6 @@ impl Key {
     }
 
     /// Writes the key to a new file that only its owner may read.
-    ///
-    /// # Errors
-    /// [`KeyError::Exists`] and [`KeyError::Unwritable`]; no file is left behind.
     pub fn write_new(&self, path: &Path, owner: Owner) -> Result<(), KeyError> {
         let unwritable = |error| KeyError::Unwritable { path: path.to_owned(), error };
         let created = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path);
@@ -203,9 +194,6 @@ pub fn public(key: &PublicKey) -> String {
 }
 
 /// The public key that a text is.
-///
-/// # Errors
-/// It is none; what it should have been is [`PUBLIC_ALLOWED`].
 pub fn parse_public(text: &str) -> Result<PublicKey, String> {
     let key = text.strip_prefix(PUBLIC).and_then(|digits| parse(digits.as_bytes()));
     key.map(|key| key.0).ok_or_else(|| format!("{} is no public key of a node", quoted(text)))

@@ -13,9 +13,6 @@ use crate::stderr::Stderr;
 const VARIABLE: &str = "TABANE_LOG";
 
 /// Starts the log at level INFO, or as `TABANE_LOG` says.
-///
-/// # Errors
-/// [`BadInput`] when the filter cannot be read.
 pub fn start() -> Result<(), BadInput> {
     let typed = std::env::var(VARIABLE).unwrap_or_default();
     let allowed = "off, error, warn, info, debug, trace, or such levels by module";

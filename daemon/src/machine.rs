@@ -19,24 +19,15 @@ pub(crate) trait Machine: Send + Sync {
     type Socket: Send;
 
     /// What a link that is to be opened runs over.
-    ///
-    /// # Errors
-    /// Why it cannot be used, in one sentence.
     fn medium(&self, link: &LinkConfig) -> Result<Medium, String>;
 
     /// The NIC of this name as it is now.
     fn nic(&self, name: &str) -> Option<Nic>;
 
     /// Opens a worker's socket of a link; the first worker chooses what the link leaves open.
-    ///
-    /// # Errors
-    /// Why it cannot be opened, in one sentence.
     fn open(&self, config: &Config, link: &mut LinkConfig, worker: u16) -> Result<Self::Socket, String>;
 
     /// Gives the device the addresses `new` in place of `old`, all or none.
-    ///
-    /// # Errors
-    /// Why it refuses them, in one sentence.
     fn set_addresses(&self, old: &[Cidr], new: &[Cidr]) -> Result<(), String>;
 
     /// The time.

@@ -27,9 +27,6 @@ pub(crate) struct Medium {
 
 impl Medium {
     /// The medium of a link that is to be opened. A NIC that is down is raised, and stays up: who makes it a link wants to use it.
-    ///
-    /// # Errors
-    /// Why it cannot be used.
     pub(crate) fn usable(link: &LinkConfig) -> Result<Medium, String> {
         if let Some(memory) = Self::memory(link) {
             return Ok(memory);

@@ -62,9 +62,6 @@ const UP: (&str, &str) =
 const EXPORTER: (&str, &str) = ("exporter_info", "The version of the program that tells of the bundles.");
 
 /// Asks every bundle that is up in this network namespace.
-///
-/// # Errors
-/// The kernel's list of sockets cannot be read.
 pub fn ask_all() -> io::Result<Vec<Asked>> {
     Ok(control::present()?.into_iter().map(ask).collect())
 }

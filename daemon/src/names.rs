@@ -48,9 +48,6 @@ pub(crate) struct Answer {
 
 impl Answer {
     /// Reads a line of the process. It may have been taken over: addresses that no peer of a configuration could have are left out.
-    ///
-    /// # Errors
-    /// It is no answer.
     pub(crate) fn read(line: &[u8]) -> serde_json::Result<Self> {
         let mut answer: Self = serde_json::from_slice(line)?;
         answer.addresses.retain(|address| is_of_one_host(*address));
@@ -65,9 +62,6 @@ pub(crate) fn is_of_one_host(address: IpAddr) -> bool {
 }
 
 /// Starts the thread that asks `resolver`. It ends with the process.
-///
-/// # Errors
-/// No thread.
 pub(crate) fn start(resolver: Resolver, links: Arc<Links>, events: Arc<EventLog>) -> io::Result<()> {
     let client = Client { links, events, names: Names::default(), input: Vec::new() };
     std::thread::Builder::new().name("names".to_owned()).spawn(move || client.run(resolver))?;

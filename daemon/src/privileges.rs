@@ -52,9 +52,6 @@ pub(crate) struct Privileges {
 
 impl Privileges {
     /// Looks up the user and the group that the configuration names.
-    ///
-    /// # Errors
-    /// One of them is named and does not exist.
     pub(crate) fn plan(config: &Config) -> Result<Self, BadInput> {
         let access = &config.access;
         let account = if access.sandbox { Some(Account::find(access.user.as_deref())?) } else { None };
@@ -76,9 +73,6 @@ impl Privileges {
     }
 
     /// Stages 3 to 6; returns the thread that may ask NICs. `maps`: whether the bundle writes maps of programs.
-    ///
-    /// # Errors
-    /// The kernel has a stage and refuses it.
     pub(crate) fn give_up(&self, maps: bool) -> anyhow::Result<Speeds> {
         let Some(account) = &self.account else {
             tracing::warn!("no sandbox: the daemon keeps all rights of who started it, for debugging");
@@ -103,9 +97,6 @@ impl Privileges {
 /// Confines the process that resolves names, before it is asked anything: stages 3 to 6 with other contents. It becomes the
 /// daemon's user, keeps no capability, and reads only the files that resolvers read. It has no Unix sockets, for the daemon's user
 /// may ask bundles, and may serve their names.
-///
-/// # Errors
-/// The kernel has a stage and refuses it.
 pub(crate) fn confine_resolver(user: Option<&str>) -> anyhow::Result<()> {
     Account::find(user)?.take_on()?;
     capabilities::drop_all().context("cannot give up capabilities")?;
@@ -117,9 +108,6 @@ pub(crate) fn confine_resolver(user: Option<&str>) -> anyhow::Result<()> {
 /// Confines `tabane web` before it reads what a stranger sends: stages 3 to 6 with other contents. Where root started it, it
 /// becomes a user who may look at bundles, or, when it `acts`, who may change them, and owns none. It keeps no capability, opens no
 /// file, and has no sockets but those it listens on and those to bundles.
-///
-/// # Errors
-/// The kernel has a stage and refuses it.
 pub fn confine_web(acts: bool) -> anyhow::Result<()> {
     // Users cannot be looked up any more afterwards.
     control::trust::usual();

@@ -35,9 +35,6 @@ impl Running {
     }
 
     /// The file that is meant, as an absolute path: the one that is `given`, or the one of the service.
-    ///
-    /// # Errors
-    /// The bundle says that it was started from another file. It may have been taken over, and this command may have more rights.
     pub(crate) fn file(&self, name: &str, given: Option<&Path>) -> anyhow::Result<PathBuf> {
         let service = origin::file_of_service(name);
         let file = match (given, &self.origin.file) {

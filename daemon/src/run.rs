@@ -39,9 +39,6 @@ use crate::worker::{Command, Shared, Worker};
 
 /// Runs the bundle in the foreground until SIGTERM, SIGINT or a `stop` request, or until another process takes it over. `origin`: how
 /// the configuration came to be.
-///
-/// # Errors
-/// Whatever kept the bundle from starting or made it end.
 pub fn up(config: &Config, origin: Origin) -> anyhow::Result<()> {
     let filed = Filed { config: config.clone(), origin };
     let privileges = Privileges::plan(config)?;
@@ -72,9 +69,6 @@ pub fn up(config: &Config, origin: Origin) -> anyhow::Result<()> {
 
 /// Takes the bundle `name` over from the process that runs it, and runs it as [`up`] does. `file` is for
 /// [`Takeover::ask`].
-///
-/// # Errors
-/// As [`up`]; until the bundle is taken the other process goes on.
 pub fn upgrade(name: &str, file: Option<&Path>) -> anyhow::Result<()> {
     let signals = Signals::block().context("cannot wait for signals")?;
     let mut takeover = Takeover::ask(name, file)?;
@@ -215,9 +209,6 @@ impl Parts {
 }
 
 /// Looks whether the links of a configuration can be opened on this machine; a NIC that is down would be raised.
-///
-/// # Errors
-/// The first one that cannot.
 pub fn check_links(config: &Config) -> Result<(), BadInput> {
     let is_down = |link: &LinkConfig| netlink::nic(&link.nic).is_ok_and(|nic| !nic.admin_up);
     let open = |link: &LinkConfig| Medium::usable(link).map(drop).map_err(BadInput::new);

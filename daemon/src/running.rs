@@ -92,9 +92,6 @@ impl Errors {
 
 impl Running {
     /// `filed`: what the file says. `media`: what the links run over.
-    ///
-    /// # Errors
-    /// No eventfd.
     pub(crate) fn new(
         (config, filed): (&Config, Filed),
         media: &[Medium],
@@ -136,9 +133,6 @@ impl Running {
     }
 
     /// Runs until the end. `resolver`: what resolves the names of peers, if there are any.
-    ///
-    /// # Errors
-    /// A worker failed, or epoll.
     pub(crate) fn run(
         self,
         signals: &Signals,

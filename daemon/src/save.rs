@@ -64,9 +64,6 @@ pub(crate) fn save(name: &str, file: Option<&Path>, key_files: &KeyFiles) -> any
 
 /// A file as it is when it says what is in force, and a sentence when its keys are others. `before`: what it says now. `keys`: the numbers
 /// of the group keys in force, and their files.
-///
-/// # Errors
-/// It writes links or classes in a way that is not edited, or there would be no link left.
 pub(crate) fn edited(
     (file, text): (&Path, &str),
     before: &Config,

@@ -45,9 +45,6 @@ pub(crate) struct Shell<M: Machine = ThisMachine> {
 
 impl<M: Machine> Shell<M> {
     /// Answers a request.
-    ///
-    /// # Errors
-    /// Why it is refused; nothing has changed then. Or what has failed.
     pub(crate) fn answer(&self, request: &Request) -> Result<Value, Refusal> {
         match request {
             Request::Policy { policy } => self.switch_policy(policy),

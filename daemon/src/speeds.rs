@@ -17,9 +17,6 @@ pub(crate) struct Speeds {
 
 impl Speeds {
     /// Starts the thread. It gives up its rights by `confine` before anything else.
-    ///
-    /// # Errors
-    /// No thread, or one that keeps its rights.
     pub(crate) fn start(
         confine: impl FnOnce() -> anyhow::Result<()> + Send + 'static,
     ) -> anyhow::Result<Self> {

@@ -19,9 +19,6 @@ static QUEUE: OnceLock<Queue> = OnceLock::new();
 
 /// Starts the thread that writes to stderr. The caller has given up its rights before: the thread inherits what is
 /// left.
-///
-/// # Errors
-/// No thread.
 pub(crate) fn detach() -> io::Result<()> {
     let queue = QUEUE.get_or_init(Queue::default);
     std::thread::Builder::new().name("log".to_owned()).spawn(|| queue.run(&mut io::stderr()))?;

@@ -118,9 +118,6 @@ struct Ready {
 
 impl Worker {
     /// A worker over an open queue and bound links, each with the name of its NIC.
-    ///
-    /// # Errors
-    /// No epoll instance.
     pub(crate) fn new(
         bundle: Bundle,
         queue: TapQueue,
@@ -163,17 +160,11 @@ impl Worker {
     }
 
     /// Waits for the command to begin, and then runs as [`Self::run`].
-    ///
-    /// # Errors
-    /// As [`Self::run`].
     pub(crate) fn run_after_command(mut self) -> std::io::Result<()> {
         if self.stand_still() { Ok(()) } else { self.run() }
     }
 
     /// Runs until the command to stop.
-    ///
-    /// # Errors
-    /// The device was deleted.
     pub(crate) fn run(mut self) -> std::io::Result<()> {
         loop {
             let (mut now, ready) = self.wait();

@@ -44,9 +44,6 @@ pub struct Announcer {
 
 impl Announcer {
     /// Starts it.
-    ///
-    /// # Errors
-    /// No thread.
     pub fn start(etcd: Arc<Etcd>, announced: Announced) -> std::io::Result<Announcer> {
         let (now, asked) = channel();
         let work = Work { etcd, announced, lease: None, said: Said::default() };

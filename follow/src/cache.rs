@@ -40,9 +40,6 @@ impl Cache {
     }
 
     /// What it holds; nothing while there is no file.
-    ///
-    /// # Errors
-    /// Why it cannot be used, in one sentence.
     pub fn read(&self) -> Result<Content, String> {
         let path = self.path.display();
         let mut text = String::new();
@@ -56,9 +53,6 @@ impl Cache {
     }
 
     /// Writes it anew.
-    ///
-    /// # Errors
-    /// Why that is impossible, in one sentence.
     pub fn write(&self, content: &Content) -> Result<(), String> {
         self.replace(content).map_err(|error| {
             let path = self.path.display();

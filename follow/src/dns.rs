@@ -37,9 +37,6 @@ pub struct Service {
 
 /// Sends what the names stand for whenever it is asked for again; ends with who takes the news. `servers`: those to ask, else
 /// the system's.
-///
-/// # Errors
-/// No runtime.
 pub fn watch(services: &[Service], servers: &[IpAddr], news: &Sender<News>) -> io::Result<()> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     loop {

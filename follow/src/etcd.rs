@@ -61,17 +61,11 @@ pub struct Stored {
 
 impl Etcd {
     /// The whole fleet, sentences about what in it makes no sense, and the revision of etcd at which it was so.
-    ///
-    /// # Errors
-    /// [`Trouble`].
     pub fn fleet(&self) -> Result<(Fleet, Vec<String>, i64), Trouble> {
         self.read(self.post("kv/range", &self.range(), ANSWER_WAIT)?)
     }
 
     /// The same of what etcd answers.
-    ///
-    /// # Errors
-    /// [`Trouble`].
     pub fn read(&self, answer: impl Read) -> Result<(Fleet, Vec<String>, i64), Trouble> {
         let answer = first(answer).map_err(|error| self.strange(&error.to_string()))?;
         let stored = self.stored(&answer)?;
@@ -82,18 +76,12 @@ impl Etcd {
     }
 
     /// What stands at `key`.
-    ///
-    /// # Errors
-    /// [`Trouble`].
     pub fn get(&self, key: &str) -> Result<Option<Stored>, Trouble> {
         let answer = self.call("kv/range", &json!({ "key": self.encoded(key) }))?;
         Ok(self.stored(&answer)?.pop())
     }
 
     /// Writes the record of the node `name`, which goes with the lease.
-    ///
-    /// # Errors
-    /// [`Trouble`].
     pub fn put_node(&self, name: &str, record: &str, lease: &str) -> Result<(), Trouble> {
         let key = self.encoded(&format!("{NODES}{name}"));
         let value = Base64::encode_string(record.as_bytes());
@@ -101,9 +89,6 @@ impl Etcd {
     }
 
     /// Writes the group keys in the place of those of `revision`; "0" is that of none. Whether they were still those.
-    ///
-    /// # Errors
-    /// [`Trouble`].
     pub fn replace_keys(&self, keys: &[String], revision: &str) -> Result<bool, Trouble> {
         let key = self.encoded(KEYS);
         let value = Base64::encode_string((keys.join("\n") + "\n").as_bytes());
@@ -114,27 +99,18 @@ impl Etcd {
     }
 
     /// A new lease of so many seconds.
-    ///
-    /// # Errors
-    /// [`Trouble`].
     pub fn grant(&self, seconds: u32) -> Result<String, Trouble> {
         let answer = self.call("lease/grant", &json!({ "TTL": seconds }))?;
         answer["ID"].as_str().map(str::to_owned).ok_or_else(|| self.strange("no lease"))
     }
 
     /// Lengthens a lease; whether it was still there.
-    ///
-    /// # Errors
-    /// [`Trouble`].
     pub fn keep(&self, lease: &str) -> Result<bool, Trouble> {
         let answer = self.call("lease/keepalive", &json!({ "ID": lease }))?;
         Ok(answer["result"]["TTL"].as_str().is_some_and(|seconds| seconds != "0"))
     }
 
     /// Ends a lease, and with it the node's record.
-    ///
-    /// # Errors
-    /// [`Trouble`].
     pub fn revoke(&self, lease: &str) -> Result<(), Trouble> {
         self.call("lease/revoke", &json!({ "ID": lease })).map(drop)
     }

@@ -22,9 +22,6 @@ const LOOK_EVERY: Duration = Duration::from_millis(200);
 
 /// Makes `new` the only key of the group; `say` is told of each round. The nodes called `without` are not waited for: one that was stolen
 /// announces what it likes.
-///
-/// # Errors
-/// etcd is away or refuses, a node does not take a round, or somebody else changes the keys.
 pub fn rotate(
     etcd: &Etcd,
     new: &str,

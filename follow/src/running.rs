@@ -40,9 +40,6 @@ struct Answer {
 
 impl Running {
     /// Asks the bundle `name`.
-    ///
-    /// # Errors
-    /// It is not up, or does not answer, or in words of another version.
     pub fn ask(name: &str) -> Result<Running, AskError> {
         let strange = |reason: String| AskError::Failed { name: name.to_owned(), reason };
         let answer = ask(name, &Request::Configuration)?;

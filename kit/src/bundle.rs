@@ -91,17 +91,11 @@ impl Options {
 
 impl<'a> Bundle<'a> {
     /// Starts a bundle over all links on every host and waits until each sees all others over all links.
-    ///
-    /// # Errors
-    /// A daemon ends or does not find its peers in time; its last words are quoted.
     pub fn start_all(topology: &'a Topology, options: &Options) -> Result<Vec<Bundle<'a>>> {
         Bundle::start_over(topology, &topology.nics(), options)
     }
 
     /// The same over `links`, as after `--link`, but of one name on every host.
-    ///
-    /// # Errors
-    /// As [`Bundle::start_all`].
     pub fn start_over(
         topology: &'a Topology,
         links: &[String],
@@ -111,9 +105,6 @@ impl<'a> Bundle<'a> {
     }
 
     /// The same over the links that `links` tells for each host, as many for one as for another.
-    ///
-    /// # Errors
-    /// As [`Bundle::start_all`].
     pub fn start_each(
         topology: &'a Topology,
         links: impl Fn(usize) -> Vec<String>,
@@ -132,18 +123,12 @@ impl<'a> Bundle<'a> {
     }
 
     /// Waits until programs in the kernel carry frames to the only peer, at all ends.
-    ///
-    /// # Errors
-    /// They do not in time.
     pub fn wait_for_programs(bundles: &mut [Bundle<'_>]) -> Result<()> {
         let is_so = |status: &Status| status.peers.len() == 1 && status.peers[0].kernel_path;
         bundles.iter_mut().try_for_each(|bundle| bundle.wait_until("the kernel path", is_so).map(drop))
     }
 
     /// Starts the bundle of host `number` without waiting for anything.
-    ///
-    /// # Errors
-    /// The program cannot be started.
     pub fn start(
         host: &'a Namespace,
         number: usize,
@@ -177,9 +162,6 @@ impl<'a> Bundle<'a> {
     }
 
     /// Starts `tabane up CONFIG` on `host`, where the file makes the bundle `device`, without waiting for anything.
-    ///
-    /// # Errors
-    /// The program cannot be started.
     pub fn start_from(
         host: &'a Namespace,
         program: &Path,
@@ -194,9 +176,6 @@ impl<'a> Bundle<'a> {
     }
 
     /// Starts the daemon once more, after it has ended, without waiting for anything.
-    ///
-    /// # Errors
-    /// The program cannot be started.
     pub fn start_again(&mut self) -> Result<()> {
         let mut command = self.host.command(&self.program);
         command.args(&self.arguments);
@@ -205,18 +184,12 @@ impl<'a> Bundle<'a> {
     }
 
     /// Ends the daemon by SIGKILL.
-    ///
-    /// # Errors
-    /// It has ended before; its last words are quoted.
     pub fn kill(&mut self) -> Result<()> {
         self.still_running()?;
         self.process.take().map_or(Ok(()), |process| process.kill().map(drop))
     }
 
     /// Sends `signal` to the daemon.
-    ///
-    /// # Errors
-    /// It has ended.
     pub fn signal(&self, signal: Signal) -> Result<()> {
         self.process.as_ref().context("the daemon has ended already")?.signal(signal)
     }
@@ -228,26 +201,17 @@ impl<'a> Bundle<'a> {
     }
 
     /// What the daemon says about itself now.
-    ///
-    /// # Errors
-    /// It does not answer, or not in the agreed form.
     pub fn status(&self) -> Result<Status> {
         let answer = self.host.enter(|| control::ask(&self.device, &Request::Status))??;
         serde_json::from_value(answer).with_context(|| format!("the status of {}", self.host.name()))
     }
 
     /// What the program prints when it is called with `arguments` on this host.
-    ///
-    /// # Errors
-    /// It fails; its words are quoted.
     pub fn ask(&self, arguments: &[&str]) -> Result<String> {
         tool::run(self.host.command(&self.program).args(arguments))
     }
 
     /// Waits until the daemon's status is as wanted; looks at it when something has happened, and now and then.
-    ///
-    /// # Errors
-    /// The daemon ends, or `what` does not come in time.
     pub fn wait_until(&mut self, what: &str, wanted: impl Fn(&Status) -> bool) -> Result<Status> {
         let deadline = Instant::now() + FIND_EACH_OTHER;
         let (at, device) = (self.host.name(), self.device.clone());
@@ -269,9 +233,6 @@ impl<'a> Bundle<'a> {
     }
 
     /// Replaces the daemon by a new process that takes its device over; returns when the old one has ended.
-    ///
-    /// # Errors
-    /// The old one goes on, or does not end well.
     pub fn upgrade(&mut self) -> Result<()> {
         let mut command = self.host.command(&self.program);
         command.args(["upgrade", &self.device]);
@@ -284,41 +245,26 @@ impl<'a> Bundle<'a> {
     }
 
     /// Waits until the daemon ends by itself, and tells how.
-    ///
-    /// # Errors
-    /// It goes on.
     pub fn end(mut self) -> Result<Ending> {
         self.process.take().context("the daemon has ended already")?.wait(FIND_EACH_OTHER)
     }
 
     /// Stops the daemon by SIGTERM and tells how it ended; it may be started again.
-    ///
-    /// # Errors
-    /// It cannot be stopped.
     pub fn stop_for_now(&mut self) -> Result<Ending> {
         self.process.take().context("the daemon has ended already")?.stop()
     }
 
     /// Stops the daemon by SIGTERM and tells how it ended.
-    ///
-    /// # Errors
-    /// It cannot be stopped.
     pub fn stop(mut self) -> Result<Ending> {
         self.stop_for_now()
     }
 
     /// Stops all of `bundles`, which have to end well.
-    ///
-    /// # Errors
-    /// One cannot be stopped, or fails.
     pub fn stop_all(bundles: impl IntoIterator<Item = Bundle<'a>>) -> Result<()> {
         bundles.into_iter().try_for_each(|bundle| bundle.stop()?.success("a daemon told to stop").map(drop))
     }
 
     /// Checks that the daemon runs.
-    ///
-    /// # Errors
-    /// It has ended; its last words are quoted.
     pub fn still_running(&mut self) -> Result<()> {
         if let Some(process) = &mut self.process
             && process.is_running()?
@@ -361,9 +307,6 @@ pub fn address_v6(number: usize) -> IpAddr {
 }
 
 /// The executable `tabane`: `given`, else the one named by `TABANE_BIN`, else the one beside this program.
-///
-/// # Errors
-/// The path of this program is unknown.
 pub fn program(given: Option<&Path>) -> Result<PathBuf> {
     if let Some(path) = given {
         return Ok(path.to_path_buf());

@@ -23,9 +23,6 @@ pub struct Cgroup {
 
 impl Cgroup {
     /// A group whose programs have `bytes` of memory together, with what they cache of files.
-    ///
-    /// # Errors
-    /// The kernel has no such groups, or this process may not make them.
     pub fn with_memory(bytes: u64) -> Result<Cgroup> {
         write(&Path::new(ROOT).join("cgroup.subtree_control"), "+memory")?;
         let group = Cgroup::below(ROOT)?;
@@ -34,9 +31,6 @@ impl Cgroup {
     }
 
     /// A group whose programs have `percent` of one processor together, 10 at least.
-    ///
-    /// # Errors
-    /// The kernel has no such groups, or this process may not make them.
     pub fn with_processor(percent: u32) -> Result<Cgroup> {
         let quota = PERIOD_US * percent / 100;
         if Path::new(PROCESSORS).join("cpu.cfs_quota_us").exists() {
@@ -60,9 +54,6 @@ impl Cgroup {
     }
 
     /// Takes a process in that runs.
-    ///
-    /// # Errors
-    /// It has ended.
     pub fn add(&self, pid: u32) -> Result<()> {
         write(&self.path.join("cgroup.procs"), &pid.to_string())
     }

@@ -16,9 +16,6 @@ pub struct Moment {
 }
 
 /// CLOCK_MONOTONIC in nanoseconds, comparable with `at_ns` of a daemon's events.
-///
-/// # Errors
-/// A kernel without this clock.
 pub fn monotonic_ns() -> Result<u64> {
     let time = clock_gettime(ClockId::CLOCK_MONOTONIC)?;
     Ok(u64::try_from(time.tv_sec())? * 1_000_000_000 + u64::try_from(time.tv_nsec())?)
@@ -31,9 +28,6 @@ pub fn milliseconds_between(from_ns: u64, to_ns: u64) -> f64 {
 }
 
 /// Looks at `ready` until it yields a value.
-///
-/// # Errors
-/// The error of `ready`, or `what` with the time that was waited when `limit` passes first.
 pub fn wait_for<T>(what: &str, limit: Duration, ready: impl FnMut() -> Result<Option<T>>) -> Result<T> {
     trial::wait_for(what, limit, ready)
 }

@@ -7,9 +7,6 @@ use anyhow::{Context, Result};
 use crate::netns::Namespace;
 
 /// Bytes that each of `nics` has received since it was made, read at one moment.
-///
-/// # Errors
-/// There is no such NIC in the namespace.
 pub fn received_bytes<const N: usize>(namespace: &Namespace, nics: [&str; N]) -> Result<[u64; N]> {
     let table = read(namespace, "dev")?;
     let mut received = [0; N];
@@ -21,9 +18,6 @@ pub fn received_bytes<const N: usize>(namespace: &Namespace, nics: [&str; N]) ->
 }
 
 /// Frames that `nics` have sent and received together since they were made.
-///
-/// # Errors
-/// There is no such NIC in the namespace.
 pub fn packets(namespace: &Namespace, nics: &[String]) -> Result<[u64; 2]> {
     let table = read(namespace, "dev")?;
     let sum = |column| {
@@ -37,18 +31,12 @@ pub fn packets(namespace: &Namespace, nics: &[String]) -> Result<[u64; 2]> {
 }
 
 /// Frames that `device` should have sent and dropped: its queue was full.
-///
-/// # Errors
-/// There is no such device in the namespace.
 pub fn queue_drops(namespace: &Namespace, device: &str) -> Result<u64> {
     device_column(&read(namespace, "dev")?, device, QUEUE_DROPS)
         .with_context(|| format!("no device {device} in {}", namespace.name()))
 }
 
 /// The counter `name` of the group `group`, for example `Tcp` and `RetransSegs`.
-///
-/// # Errors
-/// The kernel has no such counter.
 pub fn protocol(namespace: &Namespace, group: &str, name: &str) -> Result<u64> {
     let tables = read(namespace, "snmp")? + &read(namespace, "netstat")?;
     protocol_counter(&tables, group, name).with_context(|| format!("the kernel counts no {group} {name}"))

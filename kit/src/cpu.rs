@@ -20,9 +20,6 @@ pub struct Usage {
 
 impl Usage {
     /// The state now, with the time of all processes `pids` together.
-    ///
-    /// # Errors
-    /// A process has ended.
     pub fn now(pids: &[u32]) -> Result<Usage> {
         let ticks_per_second = ticks_per_second()?;
         let mut ticks = 0;
@@ -50,9 +47,6 @@ impl Usage {
 }
 
 /// Does `work`, which goes before all else that wants a processor, with all programs that it starts.
-///
-/// # Errors
-/// Those of `work`; a right is missing (CAP_SYS_NICE).
 pub fn first<T>(work: impl FnOnce() -> Result<T>) -> Result<T> {
     const HIGHEST: i32 = -20;
     let before = getpriority_process(None)?;
@@ -63,9 +57,6 @@ pub fn first<T>(work: impl FnOnce() -> Result<T>) -> Result<T> {
 }
 
 /// Does `work`; returns also which share of this machine's processors was busy meanwhile, 0 to 1.
-///
-/// # Errors
-/// Those of `work`.
 pub fn busy_during<T>(work: impl FnOnce() -> Result<T>) -> Result<(T, f64)> {
     let (began, before) = (Instant::now(), Usage::now(&[])?);
     let done = work()?;
@@ -76,9 +67,6 @@ pub fn busy_during<T>(work: impl FnOnce() -> Result<T>) -> Result<(T, f64)> {
 
 /// Seconds that the threads of process `pid` have run, to the nanosecond (`/proc/PID/task/TID/schedstat`): the ticks of
 /// [`Usage`] are too coarse for what is nearly idle. A thread that ends takes its time with it.
-///
-/// # Errors
-/// The process has ended, or the kernel does not count.
 pub fn exact_seconds(pid: u32) -> Result<f64> {
     let directory = format!("/proc/{pid}/task");
     let mut nanoseconds = 0;

@@ -60,9 +60,6 @@ pub struct Emulator {
 
 impl Emulator {
     /// Joins the NICs `names` of `namespace` by a wire without flaw, whose random numbers come from `seed`.
-    ///
-    /// # Errors
-    /// There is no such NIC, or no right to open packet sockets.
     pub fn start(namespace: &Namespace, names: [&str; 2], seed: u64) -> Result<Emulator> {
         let waker = Arc::new(Waker::new()?);
         let (commands, received) = channel();
@@ -72,9 +69,6 @@ impl Emulator {
     }
 
     /// Changes one direction.
-    ///
-    /// # Errors
-    /// The emulator has ended with an error.
     pub fn set(&self, direction: Direction, impairment: Impairment) -> Result<Moment> {
         let mut changes = [None; 2];
         changes[direction as usize] = Some(impairment);
@@ -82,9 +76,6 @@ impl Emulator {
     }
 
     /// Changes both directions at one moment.
-    ///
-    /// # Errors
-    /// As [`Emulator::set`].
     pub fn set_both(&self, impairment: Impairment) -> Result<Moment> {
         self.change([Some(impairment); 2])
     }
@@ -96,9 +87,6 @@ impl Emulator {
     }
 
     /// What became of the frames of `direction` so far.
-    ///
-    /// # Errors
-    /// As [`Emulator::set`].
     pub fn counters(&self, direction: Direction) -> Result<Counters> {
         Ok(self.ask(Command::Count)?[direction as usize])
     }

@@ -137,18 +137,12 @@ impl Flags {
     }
 
     /// Hands `figures` over to the command outside.
-    ///
-    /// # Errors
-    /// The command is outside itself, or the file cannot be written.
     pub fn hand_over(&self, figures: &impl Serialize) -> Result<()> {
         let path = self.here.as_deref().context("figures are handed over in a guest only")?;
         fs::write(path, serde_json::to_string(figures)?).with_context(|| path.display().to_string())
     }
 
     /// Leaves `value` as the file `name`, for [`Visit::left`]; it is there whole or not at all.
-    ///
-    /// # Errors
-    /// The command is outside itself, or the file cannot be written.
     pub fn leave(&self, name: &str, value: &impl Serialize) -> Result<()> {
         let path = self.here.as_deref().context("files are left in a guest only")?.with_file_name(name);
         let part = path.with_extension("part");
@@ -157,9 +151,6 @@ impl Flags {
     }
 
     /// The guest.
-    ///
-    /// # Errors
-    /// As [`Guest::find`].
     pub fn guest(&self) -> Result<Guest> {
         Guest::find(&self.directory)
     }
@@ -167,9 +158,6 @@ impl Flags {
 
 impl Guest {
     /// The guest in `directory`.
-    ///
-    /// # Errors
-    /// [`Missing`] when it is not there, or not whole.
     pub fn find(directory: &Path) -> Result<Guest> {
         let missing = || {
             Missing::new(format!(
@@ -230,9 +218,6 @@ impl Guest {
 
     /// Boots, runs this program there with `arguments`, and returns the figures that it wrote; `modules` are those that the kernel
     /// needs for it.
-    ///
-    /// # Errors
-    /// It does not boot, fails, or has not ended after `limit`; its last words are quoted.
     pub fn run<T: DeserializeOwned>(
         &self,
         arguments: &[String],
@@ -246,9 +231,6 @@ impl Guest {
     }
 
     /// As [`Guest::start`], and waits until it has begun. An emulated kernel stops at boot now and then, and is booted once more.
-    ///
-    /// # Errors
-    /// It cannot be booted, or has not begun after [`BOOT_WITHIN`].
     pub fn begin(&self, arguments: &[String], modules: &[&str], daemon: &Path) -> Result<Visit> {
         let mut visit = self.start(arguments, modules, daemon)?;
         if !visit.begins_within(BOOT_WITHIN)? {
@@ -259,9 +241,6 @@ impl Guest {
     }
 
     /// As [`Guest::run`], without waiting for anything.
-    ///
-    /// # Errors
-    /// It cannot be booted.
     pub fn start(&self, arguments: &[String], modules: &[&str], daemon: &Path) -> Result<Visit> {
         let errand = Errand::new(daemon)?;
         for (name, text) in &self.files {

@@ -18,9 +18,6 @@ pub struct Hosts(NamedTempFile);
 
 impl Hosts {
     /// A file without names.
-    ///
-    /// # Errors
-    /// It cannot be mounted.
     pub fn begin() -> Result<Hosts> {
         let file = NamedTempFile::new()?;
         fs::set_permissions(file.path(), Permissions::from_mode(0o644))?;
@@ -30,9 +27,6 @@ impl Hosts {
     }
 
     /// Gives names these addresses, in place of all that were there.
-    ///
-    /// # Errors
-    /// The file cannot be written.
     pub fn set(&self, names: &[(&str, &str)]) -> Result<()> {
         let lines: String = names.iter().map(|(name, address)| format!("{address} {name}\n")).collect();
         fs::write(self.0.path(), lines).context(HOSTS)

@@ -50,9 +50,6 @@ pub struct Device {
 }
 
 /// Joins two hosts by all their links; the addresses of the devices are those of a bundle's.
-///
-/// # Errors
-/// The kernel takes no programs, or what `ip` complains about.
 pub fn join(topology: &Topology, manner: impl Into<Manner>) -> Result<[Device; 2]> {
     let manner = &manner.into();
     let mut devices = [open(topology, 0, manner)?, open(topology, 1, manner)?];

@@ -63,9 +63,6 @@ impl fmt::Display for Machine {
 
 /// How long this machine takes for a fixed piece of work on one processor, of its kernel and of a program, as networks make it, and
 /// without one: by that, a guest's emulated processor is compared with the machine's own.
-///
-/// # Errors
-/// The kernel has no pipe.
 pub fn work() -> io::Result<Duration> {
     const ROUNDS: u32 = 50_000;
     let (mut from, mut to) = io::pipe()?;
@@ -79,9 +76,6 @@ pub fn work() -> io::Result<Duration> {
 }
 
 /// The numbers of the processors on which this process may run.
-///
-/// # Errors
-/// The kernel does not say.
 pub fn processors() -> Result<Vec<usize>> {
     let allowed = sched_getaffinity(Pid::from_raw(0))?;
     Ok((0..CpuSet::count()).filter(|number| allowed.is_set(*number).unwrap_or(false)).collect())

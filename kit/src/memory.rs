@@ -5,9 +5,6 @@ use std::fs;
 use anyhow::{Context, Result};
 
 /// Resident memory of the process `pid`, in MiB; 0 of one that is about to end.
-///
-/// # Errors
-/// There is no such process.
 pub fn resident_mib(pid: u32) -> Result<f64> {
     let path = format!("/proc/{pid}/status");
     let status = fs::read_to_string(&path).context(path)?;

@@ -6,9 +6,6 @@ use crate::counters;
 use crate::topology::{Topology, address, nic};
 
 /// Has the second host announce its further addresses, and the first open a subflow to each.
-///
-/// # Errors
-/// A kernel without MPTCP.
 pub fn announce(topology: &Topology) -> Result<()> {
     let (client, server) = (topology.host(0), topology.host(1));
     let further = topology.plan().links.len() - 1;
@@ -21,9 +18,6 @@ pub fn announce(topology: &Topology) -> Result<()> {
 }
 
 /// Checks afterwards that connections had more than one subflow.
-///
-/// # Errors
-/// They had not, so what was measured is one link.
 pub fn check(topology: &Topology) -> Result<()> {
     let joins = counters::protocol(topology.host(0), "MPTcpExt", "MPJoinSynAckRx")?;
     ensure!(joins > 0, "MPTCP used one link only: the kernel joined no second subflow");

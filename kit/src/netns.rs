@@ -29,9 +29,6 @@ pub struct Namespace {
 
 impl Namespace {
     /// Makes the namespace `name` with loopback up.
-    ///
-    /// # Errors
-    /// The name is taken, or the process has no right to make namespaces.
     pub fn create(name: impl Into<String>) -> Result<Namespace> {
         let name = name.into();
         let making = || format!("the namespace {name}");
@@ -66,42 +63,27 @@ impl Namespace {
     }
 
     /// Runs `ip ARGUMENTS` in the namespace and returns what it prints.
-    ///
-    /// # Errors
-    /// What `ip` complains about.
     pub fn ip(&self, arguments: &str) -> Result<String> {
         tool::run(&mut tool::words("ip", &format!("-n {} {arguments}", self.name)))
     }
 
     /// Runs `tc ARGUMENTS` in the namespace.
-    ///
-    /// # Errors
-    /// What `tc` complains about.
     pub fn tc(&self, arguments: &str) -> Result<()> {
         tool::run(&mut tool::words("tc", &format!("-n {} {arguments}", self.name))).map(drop)
     }
 
     /// Writes the setting `key`, a path below `/proc/sys`.
-    ///
-    /// # Errors
-    /// The kernel does not know the key or refuses the value.
     pub fn set(&self, key: &str, value: &str) -> Result<()> {
         let path = format!("/proc/sys/{key}");
         self.enter(|| fs::write(&path, value))?.with_context(|| format!("{path} = {value}"))
     }
 
     /// Does `work` on a thread in the namespace and waits for it.
-    ///
-    /// # Errors
-    /// The namespace cannot be entered.
     pub fn enter<T: Send>(&self, work: impl FnOnce() -> T + Send) -> Result<T> {
         self.namespace.enter(work).with_context(|| format!("entering namespace {}", self.name))
     }
 
     /// Starts a thread named `name` that does `work` in the namespace.
-    ///
-    /// # Errors
-    /// The namespace cannot be entered, or no thread can be started.
     pub fn spawn<T: Send + 'static>(
         &self,
         name: &str,
@@ -139,9 +121,6 @@ fn path(name: &str) -> PathBuf {
 }
 
 /// The result of a thread started by [`Namespace::spawn`]; its panic goes on here.
-///
-/// # Errors
-/// What the thread returned.
 pub fn joined<T>(thread: JoinHandle<Result<T>>) -> Result<T> {
     thread.join().unwrap_or_else(|panic| resume_unwind(panic))
 }

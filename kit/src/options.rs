@@ -24,9 +24,6 @@ pub struct Common {
 
 impl Common {
     /// The executable `tabane`, which is there.
-    ///
-    /// # Errors
-    /// It is not there.
     pub fn daemon(&self) -> Result<PathBuf> {
         let program = bundle::program(self.tabane.as_deref())?;
         require_daemon(&program)?;

@@ -107,9 +107,6 @@ pub const MPIRUN: Tool = Tool { program: "mpirun", package: "openmpi-bin" };
 pub const BONNIE: Tool = Tool { program: "bonnie++", package: "bonnie++" };
 
 /// Checks that all `tools` stand in a directory of the search path `path`.
-///
-/// # Errors
-/// Names the missing programs and their packages.
 pub fn require_tools(path: &OsStr, tools: &[Tool]) -> Result<(), Missing> {
     let missing: Vec<&Tool> = tools.iter().filter(|tool| !is_on_path(path, tool.program)).collect();
     if missing.is_empty() {
@@ -127,9 +124,6 @@ pub fn require_tools(path: &OsStr, tools: &[Tool]) -> Result<(), Missing> {
 }
 
 /// Checks that this process may open /dev/net/tun, without which there is no TAP device.
-///
-/// # Errors
-/// Says whether the file is absent or closed to this user.
 pub fn require_tun() -> Result<(), Missing> {
     let Err(error) = OpenOptions::new().read(true).write(true).open("/dev/net/tun") else { return Ok(()) };
     Err(Missing::new(match error.kind() {
@@ -146,9 +140,6 @@ pub fn require_tun() -> Result<(), Missing> {
 
 /// Checks that this process may have sockets of AF_XDP, and load programs for them. Asks the kernel, not Tabane: where
 /// Tabane's own way to AF_XDP fails, that is a failure.
-///
-/// # Errors
-/// What the kernel, or the rights of this process, lack.
 pub fn require_xdp() -> Result<(), Missing> {
     if !is_all_powerful() {
         return Err(Missing::new("AF_XDP needs root outside of user namespaces".to_owned()));
@@ -160,9 +151,6 @@ pub fn require_xdp() -> Result<(), Missing> {
 }
 
 /// Checks that this process may give programs priorities above the usual one.
-///
-/// # Errors
-/// It is not root, or of a user namespace only.
 pub fn require_priority() -> Result<(), Missing> {
     let lack = || Missing::new("priorities need root outside of user namespaces".to_owned());
     if is_all_powerful() { Ok(()) } else { Err(lack()) }
@@ -176,17 +164,11 @@ pub fn is_all_powerful() -> bool {
 }
 
 /// Checks that the executable `tabane` stands at `path`.
-///
-/// # Errors
-/// Names the path and the command that builds it.
 pub fn require_daemon(path: &Path) -> Result<(), Missing> {
     require_program(path, "tabane")
 }
 
 /// Checks that the executable of `package` stands at `path`.
-///
-/// # Errors
-/// Names the path and the command that builds it.
 pub fn require_program(path: &Path, package: &str) -> Result<(), Missing> {
     if path.is_file() {
         return Ok(());

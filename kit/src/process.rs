@@ -46,9 +46,6 @@ pub struct Ending {
 
 impl Process {
     /// Starts `command`.
-    ///
-    /// # Errors
-    /// The program cannot be started.
     pub fn start(mut command: Command) -> Result<Process> {
         let line = command_line(&command);
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
@@ -59,9 +56,6 @@ impl Process {
     }
 
     /// Starts `command` in a terminal of so many columns and lines; what it prints there is its output.
-    ///
-    /// # Errors
-    /// There is no terminal, or the program cannot be started.
     pub fn start_in_terminal(mut command: Command, [columns, lines]: [u16; 2]) -> Result<Process> {
         let line = command_line(&command);
         let size = Winsize { ws_col: columns, ws_row: lines, ws_xpixel: 0, ws_ypixel: 0 };
@@ -82,9 +76,6 @@ impl Process {
     }
 
     /// Whether the program still runs.
-    ///
-    /// # Errors
-    /// The kernel cannot tell.
     pub fn is_running(&mut self) -> Result<bool> {
         Ok(self.child.try_wait()?.is_none())
     }
@@ -102,27 +93,18 @@ impl Process {
     }
 
     /// Waits at most `limit` for the program to end by itself.
-    ///
-    /// # Errors
-    /// It runs longer; it is then stopped.
     pub fn wait(mut self, limit: Duration) -> Result<Ending> {
         let status = wait_for(&format!("end of `{}`", self.line), limit, || Ok(self.child.try_wait()?))?;
         self.ending(status)
     }
 
     /// Asks the program to end, and ends it when it does not.
-    ///
-    /// # Errors
-    /// It cannot be ended.
     pub fn stop(mut self) -> Result<Ending> {
         let status = self.end()?;
         self.ending(status)
     }
 
     /// Ends the program at once: it cannot notice.
-    ///
-    /// # Errors
-    /// It cannot be ended.
     pub fn kill(mut self) -> Result<Ending> {
         self.child.kill()?;
         let status = self.child.wait()?;
@@ -130,9 +112,6 @@ impl Process {
     }
 
     /// Sends `signal` to the program.
-    ///
-    /// # Errors
-    /// The program has ended.
     pub fn signal(&self, signal: Signal) -> Result<()> {
         Ok(kill(Pid::from_raw(i32::try_from(self.child.id())?), signal)?)
     }
@@ -166,9 +145,6 @@ impl Drop for Process {
 
 impl Ending {
     /// Standard output of a program that ended well.
-    ///
-    /// # Errors
-    /// It ended otherwise; its last words are quoted.
     pub fn success(self, what: &str) -> Result<String> {
         if !self.status.success() {
             bail!("{what} failed ({}): {}", self.status, self.last_words());

@@ -34,9 +34,6 @@ const ADDRESS: &str = "127.0.0.1:9090";
 const ANSWERS_WITHIN: Duration = Duration::from_secs(30);
 
 /// Checks that they are there.
-///
-/// # Errors
-/// Names what is missing, and the way to get it.
 pub fn require() -> Result<(), Missing> {
     let lack = |what: &str| {
         Err(Missing::new(format!("{what} not found: `lab/prometheus.sh target/tools/prometheus`")))
@@ -55,25 +52,16 @@ pub fn require() -> Result<(), Missing> {
 }
 
 /// What `promtool` says on standard output.
-///
-/// # Errors
-/// It does not end well; what it says is quoted.
 pub fn promtool<A: AsRef<OsStr>>(arguments: impl IntoIterator<Item = A>, input: &str) -> Result<String> {
     fed(Command::new(program("promtool")).args(arguments), input)
 }
 
 /// How many families the parser finds in a page of OpenMetrics.
-///
-/// # Errors
-/// It refuses the page; its reason is quoted.
 pub fn families(page: &str) -> Result<usize> {
     fed(&mut python(READ), page)?.trim().parse().context("a number of families")
 }
 
 /// The queries of a dashboard of Grafana's: those of its panels, and of its variables.
-///
-/// # Errors
-/// It is no JSON.
 pub fn queries(dashboard: &str) -> Result<Vec<String>> {
     let dashboard: Value = serde_json::from_str(dashboard)?;
     let list = |value: &Value| value.as_array().cloned().unwrap_or_default();
@@ -106,9 +94,6 @@ pub struct Server<'a> {
 
 impl<'a> Server<'a> {
     /// Starts it on `host` with this configuration, and waits until it answers.
-    ///
-    /// # Errors
-    /// It does not start, or does not answer in time; its last words are quoted.
     pub fn start(host: &'a Namespace, configuration: &str) -> Result<Server<'a>> {
         let directory = tempfile::tempdir()?;
         let file = directory.path().join("prometheus.yml");
@@ -128,9 +113,6 @@ impl<'a> Server<'a> {
     }
 
     /// What a query finds at this moment: samples with their labels.
-    ///
-    /// # Errors
-    /// It is refused.
     pub fn ask(&self, query: &str) -> Result<Vec<Value>> {
         let mut command = self.host.command(program("promtool"));
         command.args(["query", "instant", "--format", "json", &format!("http://{ADDRESS}"), query]);
@@ -138,9 +120,6 @@ impl<'a> Server<'a> {
     }
 
     /// Ends it.
-    ///
-    /// # Errors
-    /// It does not end well.
     pub fn stop(self) -> Result<()> {
         self.process.stop()?.success("Prometheus told to stop").map(drop)
     }

@@ -90,9 +90,6 @@ impl Report {
     }
 
     /// Prints the report, writes it to `path` (default: `target/lab/NAME.json`) and says how to end.
-    ///
-    /// # Errors
-    /// The file cannot be written, or the list of limits is wrong.
     pub fn finish(self, path: Option<&Path>) -> Result<ExitCode> {
         let path =
             path.map_or_else(|| PathBuf::from(format!("target/lab/{}.json", self.name)), Path::to_path_buf);

@@ -53,9 +53,6 @@ pub fn is_inside() -> bool {
 }
 
 /// Enters the sandbox; `tools` are what the caller needs besides `ip` and `tc`.
-///
-/// # Errors
-/// [`Missing`] when the machine does not allow it or lacks a tool, anything else when a system call fails.
 pub fn enter(tools: &[Tool]) -> Result<Side> {
     if is_inside() {
         furnish().map(|()| Side::Inside)

@@ -46,9 +46,6 @@ pub struct Systemd {
 }
 
 /// Checks that this machine lets systemd run in a container.
-///
-/// # Errors
-/// What is missing.
 pub fn require() -> Result<()> {
     ensure!(is_all_powerful(), Missing::new("systemd needs root outside of user namespaces"));
     let known = fs::read_to_string("/proc/filesystems")?;
@@ -61,17 +58,11 @@ pub fn require() -> Result<()> {
 
 impl Systemd {
     /// Starts the manager on `host` with this machine's files and these, each with its path in the container, content, and mode.
-    ///
-    /// # Errors
-    /// It does not start; its last words are quoted.
     pub fn start(host: &Namespace, files: &[(&str, &[u8], u32)]) -> Result<Systemd> {
         Systemd::start_in(Path::new("/"), host, files)
     }
 
     /// The same with the files below `root` in place of this machine's.
-    ///
-    /// # Errors
-    /// As [`Systemd::start`].
     pub fn start_in(root: &Path, host: &Namespace, files: &[(&str, &[u8], u32)]) -> Result<Systemd> {
         let stage = stage(files).context("the container's files")?;
         let group = Group::make()?;
@@ -110,9 +101,6 @@ impl Systemd {
     }
 
     /// What `systemctl ARGUMENTS` prints.
-    ///
-    /// # Errors
-    /// What it complains about, and what services have said.
     pub fn systemctl(&self, arguments: &str) -> Result<String> {
         let answer =
             tool::run(self.command("systemctl").arg("--no-pager").args(arguments.split_whitespace()));
@@ -120,17 +108,11 @@ impl Systemd {
     }
 
     /// What services have written to their standard error.
-    ///
-    /// # Errors
-    /// The container is gone.
     pub fn said(&self) -> Result<String> {
         tool::run(self.command("cat").arg(SAID))
     }
 
     /// A property of a unit.
-    ///
-    /// # Errors
-    /// The manager does not answer.
     pub fn property(&self, unit: &str, name: &str) -> Result<String> {
         Ok(self.systemctl(&format!("show --value --property={name} {unit}"))?.trim().to_owned())
     }

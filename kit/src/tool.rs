@@ -5,9 +5,6 @@ use std::process::{Command, Stdio};
 use anyhow::{Context, Result, bail};
 
 /// Runs `command` and returns its standard output.
-///
-/// # Errors
-/// The command cannot be started, or ends with another code than 0; its standard error is quoted.
 pub fn run(command: &mut Command) -> Result<String> {
     let line = command_line(command);
     let output =

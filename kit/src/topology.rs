@@ -97,9 +97,6 @@ impl Plan {
 
 impl Topology {
     /// Builds what is planned and waits until every link carries frames.
-    ///
-    /// # Errors
-    /// A plan outside its limits, or what `ip` and `tc` complain about.
     pub fn build(plan: Plan) -> Result<Topology> {
         ensure!((2..=99).contains(&plan.hosts), "{} hosts: 2 to 99 are possible", plan.hosts);
         ensure!((1..=99).contains(&plan.links.len()), "{} links: 1 to 99 are possible", plan.links.len());
@@ -168,9 +165,6 @@ impl Topology {
 
     /// Has arrivals at all NICs wait until some are handed over together, as a NIC that moderates its interrupts does; each switch's
     /// ports do it for the NICs behind them. Links have to have rates.
-    ///
-    /// # Errors
-    /// The kernel has no netem.
     pub fn moderate(&self) -> Result<()> {
         for (switch, plan) in self.switches.iter().zip(&self.plan.links) {
             (0..self.hosts.len()).try_for_each(|host| plan.moderate_port(switch, &port::name(host)))?;

@@ -18,9 +18,6 @@ pub struct Window {
 
 impl Window {
     /// A place where the first daemon makes a window.
-    ///
-    /// # Errors
-    /// No directory can be made.
     pub fn new() -> Result<Window> {
         let place = if Path::new(MEMORY).is_dir() { TempDir::new_in(MEMORY) } else { TempDir::new() };
         let directory = place.context("a directory for a window of memory")?;
@@ -28,9 +25,6 @@ impl Window {
     }
 
     /// `bytes` of empty memory.
-    ///
-    /// # Errors
-    /// No file can be made.
     pub fn of(bytes: u64) -> Result<Window> {
         let window = Window::new()?;
         let made = File::create(&window.path).and_then(|file| file.set_len(bytes));

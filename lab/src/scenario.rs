@@ -127,9 +127,6 @@ impl Outcome {
 }
 
 /// Runs the scenarios of a file.
-///
-/// # Errors
-/// A missing prerequisite, or a guest that does not boot; what fails within a run is part of the report.
 pub fn run(options: &Options) -> Result<ExitCode> {
     let (file, name) = (&options.file, options.file.display().to_string());
     let text = match config::read(file, &name) {

@@ -12,9 +12,6 @@ use std::path::{Path, PathBuf};
 const SUMMARY: &str = "docs/SUMMARY.md";
 
 /// Lays the pages of the tree at `root` out in `directory`, which is made anew.
-///
-/// # Errors
-/// A file cannot be read or written.
 pub fn lay_out(root: &Path, directory: &Path) -> io::Result<()> {
     if directory.exists() {
         fs::remove_dir_all(directory)?;
@@ -43,9 +40,6 @@ pub fn lay_out(root: &Path, directory: &Path) -> io::Result<()> {
 }
 
 /// Links of the book in `directory` that lead nowhere, a sentence each.
-///
-/// # Errors
-/// A page cannot be read.
 pub fn broken(directory: &Path) -> io::Result<Vec<String>> {
     let mut pages = BTreeMap::new();
     gather(directory, &mut pages)?;

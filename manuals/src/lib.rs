@@ -27,9 +27,6 @@ pub use commands::programs;
 const CONFIGURATION: &str = include_str!("../../docs/configuration.md");
 
 /// Writes everything below `directory`, which is made if it is not there: `man1`, `man5`, `bash`, `zsh`, `fish`.
-///
-/// # Errors
-/// A directory or a file cannot be written.
 pub fn write(directory: &Path) -> io::Result<()> {
     for program in programs() {
         pages::write(&program, &directory.join("man1"))?;

@@ -273,25 +273,16 @@ fn write(path: &Path, text: &str) -> Result<()> {
 }
 
 /// Repeats the measurements.
-///
-/// # Errors
-/// A missing prerequisite, or a file that cannot be written; an experiment that fails is part of the report.
 pub fn run(options: &Options) -> Result<ExitCode> {
     repeat("papers", options)
 }
 
 /// Repeats those of P1.
-///
-/// # Errors
-/// As [`run`].
 pub fn p1(options: &P1Options) -> Result<ExitCode> {
     repeat("p1", &options.whole())
 }
 
 /// Repeats those of P3.
-///
-/// # Errors
-/// As [`run`].
 pub fn p3(options: &P3Options) -> Result<ExitCode> {
     repeat("p3", &options.whole())
 }

@@ -65,9 +65,6 @@ pub(crate) struct Second {
 pub(crate) type Series = Vec<[Second; SENDERS]>;
 
 /// Runs the experiment.
-///
-/// # Errors
-/// A missing prerequisite, or a tool or daemon that fails.
 pub fn run(options: &Options) -> Result<ExitCode> {
     let common = &options.common;
     let daemon = common.daemon()?;
@@ -86,9 +83,6 @@ pub(crate) fn three_share_one(series: &Series) -> Vec<f64> {
 }
 
 /// One run with one policy, in namespaces with this prefix.
-///
-/// # Errors
-/// As [`run`].
 pub(crate) fn play(
     daemon: &Path,
     policy: &str,

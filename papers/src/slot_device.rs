@@ -50,9 +50,6 @@ pub struct SlotDevice {
 impl SlotDevice {
     /// Puts a device with these figures between the windows of two hosts, which it makes; the first has slot 0 of its own, the
     /// second slot 1.
-    ///
-    /// # Errors
-    /// The windows cannot be made.
     pub fn start(settings: SlotSettings, windows: [&Path; 2]) -> Result<SlotDevice> {
         let [first, second] = windows;
         // In each window the device has the slot of the other host.

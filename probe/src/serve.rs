@@ -96,9 +96,6 @@ type Open = Arc<Mutex<BTreeMap<IpAddr, usize>>>;
 
 impl Server {
     /// Listens at `address`; at `[::]` also for IPv4.
-    ///
-    /// # Errors
-    /// The address is not this machine's, or it is taken.
     pub fn bind(address: SocketAddr, limits: Limits) -> io::Result<Server> {
         let socket = Socket::new(Domain::for_address(address), Type::STREAM, None)?;
         socket.set_reuse_address(true)?;
@@ -119,17 +116,11 @@ impl Server {
     }
 
     /// Where it listens.
-    ///
-    /// # Errors
-    /// The kernel does not say.
     pub fn address(&self) -> io::Result<SocketAddr> {
         self.listener.local_addr()
     }
 
     /// Serves until `end` is true; sessions under way end with the process.
-    ///
-    /// # Errors
-    /// The socket is broken.
     pub fn run(&self, end: impl Fn() -> bool) -> io::Result<()> {
         while !end() {
             match self.listener.accept() {

@@ -96,9 +96,6 @@ pub(crate) struct Stamped {
 
 impl Stamped {
     /// Has messages stamped from now on, with room for so many.
-    ///
-    /// # Errors
-    /// The kernel does not stamp as asked: [`ErrorKind::InvalidInput`] before Linux 6.2.
     pub(crate) fn new(stream: TcpStream, room: usize, arrivals: Arrivals) -> io::Result<Stamped> {
         let flags = TimestampingFlag::SOF_TIMESTAMPING_SOFTWARE
             | TimestampingFlag::SOF_TIMESTAMPING_TX_SOFTWARE

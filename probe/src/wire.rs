@@ -135,9 +135,6 @@ impl Received {
 }
 
 /// Sends `message` as a line.
-///
-/// # Errors
-/// What the socket says.
 pub fn write_line(stream: &mut TcpStream, message: &impl Serialize) -> io::Result<()> {
     let mut line = serde_json::to_vec(message)?;
     line.push(b'\n');
@@ -145,10 +142,6 @@ pub fn write_line(stream: &mut TcpStream, message: &impl Serialize) -> io::Resul
 }
 
 /// Reads a line that is there within `timeout`; the stream's read timeout is `timeout` at most afterwards.
-///
-/// # Errors
-/// What the socket says; [`ErrorKind::InvalidData`] when it is no line of at most [`LINE_MAX`] bytes that can be
-/// understood; [`ErrorKind::UnexpectedEof`] when the connection ends before.
 pub fn read_line<T: DeserializeOwned>(stream: &mut TcpStream, timeout: Duration) -> io::Result<T> {
     let deadline = Instant::now() + timeout;
     let mut line = [0; LINE_MAX];

@@ -62,9 +62,6 @@ fn main() -> ExitCode {
 }
 
 /// Parses the command line.
-///
-/// # Errors
-/// A sentence: which word is wrong, and what is allowed.
 fn parse(words: &[&str]) -> Result<Command, String> {
     match words {
         ["--help" | "-h"] => Ok(Command::Help),

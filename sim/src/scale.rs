@@ -55,9 +55,6 @@ impl fmt::Display for Cost {
 }
 
 /// Measures a bundle of so many nodes.
-///
-/// # Errors
-/// The hub did not find all of its peers, or a frame was lost.
 pub(crate) fn measure(nodes: u16) -> Result<Cost, String> {
     let mut star = Star::new(nodes - 1);
     for _ in 0..SETTLING {

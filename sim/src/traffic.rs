@@ -332,9 +332,6 @@ impl Traffic {
     }
 
     /// A node's device got a frame; its answer, or the next question, waits there now.
-    ///
-    /// # Errors
-    /// The invariant that it breaks.
     pub(crate) fn deliver(
         &mut self,
         now: Instant,

@@ -173,9 +173,6 @@ impl Case {
     }
 
     /// What a seed gives.
-    ///
-    /// # Errors
-    /// What did not hold.
     fn run(&self, seed: u64) -> Result<Figures, String> {
         let mut world = World::new(seed, &Topology::new(2, &self.links()).with_repair(), None);
         world.settle(Duration::from_secs(2)).map_err(|violation| violation.to_string())?;
@@ -262,9 +259,6 @@ impl fmt::Display for Case {
 }
 
 /// All rows that have `word` in their names, over so many seeds, in their order.
-///
-/// # Errors
-/// What did not hold.
 pub(crate) fn table(word: &str, seeds: u64) -> Result<(), String> {
     let mut cases = Vec::new();
     for traffic in [Traffic::One, Traffic::BothWays, Traffic::Four, SHORT] {

@@ -193,26 +193,17 @@ impl<'t> World<'t> {
     }
 
     /// Runs the world for `span`.
-    ///
-    /// # Errors
-    /// The first invariant that does not hold.
     pub fn run_for(&mut self, span: Duration) -> Result<(), Violation> {
         self.run_until(self.now() + span)
     }
 
     /// Runs the world until `until`, events at that time included.
-    ///
-    /// # Errors
-    /// The first invariant that does not hold.
     pub fn run_until(&mut self, until: Instant) -> Result<(), Violation> {
         while self.step(until)? {}
         Ok(())
     }
 
     /// Runs the world until a message has come further, at most until `until`; returns whether one has.
-    ///
-    /// # Errors
-    /// The first invariant that does not hold.
     pub fn run_until_some_came(&mut self, until: Instant) -> Result<bool, Violation> {
         while !core::mem::take(&mut self.surroundings.traffic.has_news) {
             if !self.step(until)? {
@@ -236,9 +227,6 @@ impl<'t> World<'t> {
     }
 
     /// Runs the world until every node takes every link to every other for usable, at most for `limit`.
-    ///
-    /// # Errors
-    /// The first invariant that does not hold, or that the limit has passed.
     pub fn settle(&mut self, limit: Duration) -> Result<(), Violation> {
         let until = self.now() + limit;
         while !self.is_settled() {

@@ -8,9 +8,6 @@ use tabane::control::{self, AskError, Request};
 use tabane::status::Status;
 
 /// The status of the bundle `name`.
-///
-/// # Errors
-/// It is not up, refuses, or does not answer in time.
 pub fn status(name: &str) -> Result<Status, AskError> {
     let answer = control::ask(name, &Request::Status)?;
     serde_json::from_value(answer).map_err(|error| AskError::Io(io::Error::other(error)))

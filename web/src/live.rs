@@ -92,9 +92,6 @@ struct Kept {
 
 impl Live {
     /// Tells pages of the bundles that `present` lists.
-    ///
-    /// # Errors
-    /// No thread.
     pub(crate) fn start(present: Present) -> io::Result<Self> {
         let (present, state) = (Mutex::new(present), Mutex::default());
         let live = Self(Arc::new(Inner { present, state, changed: Condvar::new() }));
@@ -104,9 +101,6 @@ impl Live {
     }
 
     /// The bundles that are up now.
-    ///
-    /// # Errors
-    /// The kernel's list cannot be read.
     pub(crate) fn names(&self) -> io::Result<Vec<String>> {
         self.0.present.lock().unwrap_or_else(PoisonError::into_inner).names()
     }

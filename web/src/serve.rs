@@ -33,9 +33,6 @@ const QUESTIONS_MAX: usize = 4;
 const PAUSE: Duration = Duration::from_millis(100);
 
 /// Serves on a thread of its own until SIGTERM or SIGINT comes.
-///
-/// # Errors
-/// The kernel gives no descriptor or no thread.
 pub(crate) fn until_a_signal(signals: &Signals, socket: Socket, router: Router) -> anyhow::Result<()> {
     let runtime = Builder::new_current_thread().enable_all().max_blocking_threads(QUESTIONS_MAX).build();
     let runtime = runtime.context("cannot start the server")?;

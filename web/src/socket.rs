@@ -22,9 +22,6 @@ pub(crate) enum Socket {
 
 impl Socket {
     /// Listens where the command line says.
-    ///
-    /// # Errors
-    /// A sentence about the address or the path.
     pub(crate) fn open(options: &Options) -> Result<Self, BadInput> {
         match &options.socket {
             Some(path) => Self::unix(path),

@@ -20,18 +20,12 @@ pub(crate) struct Token(String);
 
 impl Token {
     /// A new one.
-    ///
-    /// # Errors
-    /// The kernel gives no random bytes.
     pub(crate) fn new() -> anyhow::Result<Self> {
         let random = Key::generate()?.hex();
         Ok(Self(random.chars().take(DIGITS).collect()))
     }
 
     /// The one in a file, which others may not read.
-    ///
-    /// # Errors
-    /// A sentence about the file.
     pub(crate) fn read(path: &Path) -> Result<Self, BadInput> {
         let wrong = |what: String| BadInput::new(format!("token file {}: {what}", path.display()));
         let unreadable = |error: std::io::Error| wrong(error.to_string());

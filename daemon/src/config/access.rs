@@ -31,9 +31,6 @@ impl Default for Access {
 
 impl Access {
     /// What a configuration file says of it.
-    ///
-    /// # Errors
-    /// The file cannot be read, or is no configuration.
     pub(crate) fn read(path: &Path) -> Result<Access, Vec<Problem>> {
         let name = path.display().to_string();
         let settings = file::parse(&name, &super::read(path, &name)?)?;

@@ -90,9 +90,6 @@ impl fmt::Display for Cidr {
 }
 
 /// Reads the address of one host: no group, nor the address that stands for none.
-///
-/// # Errors
-/// What is wrong with `text`.
 pub fn parse_host(text: &str) -> Result<IpAddr, String> {
     if text.contains('%') {
         return Err(format!("{} names a scope, which the link's nic does already", quoted(text)));
@@ -105,9 +102,6 @@ pub fn parse_host(text: &str) -> Result<IpAddr, String> {
 }
 
 /// Reads the local address of a link: one of this host, or the one that stands for any of its family.
-///
-/// # Errors
-/// What is wrong with `text`; [`LOCAL_ALLOWED`] completes the sentence.
 pub fn parse_local(text: &str) -> Result<IpAddr, String> {
     match text.parse::<IpAddr>() {
         Ok(any) if any.is_unspecified() => Ok(any),
@@ -116,9 +110,6 @@ pub fn parse_local(text: &str) -> Result<IpAddr, String> {
 }
 
 /// Reads where a peer listens; `port` completes what names none.
-///
-/// # Errors
-/// What is wrong with `text`; [`PEER_ALLOWED`] completes the sentence.
 pub fn parse_peer(text: &str, port: u16) -> Result<Peer, String> {
     let bare = text.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')).unwrap_or(text);
     if bare.contains('%') || bare.parse::<IpAddr>().is_ok() {

@@ -41,9 +41,6 @@ pub(super) fn resolve_classes(problems: &mut Vec<Problem>, settings: &Settings) 
 }
 
 /// One class as text: `max_size=`, `dscp=`, `protocol=` and `port=`, of which a frame must match those that are given, and `policy=`.
-///
-/// # Errors
-/// What is wrong with it and what is allowed, in one sentence.
 pub fn parse_class(text: &str) -> Result<Class, String> {
     const ALLOWED: &str = "max_size=, dscp=, protocol=, port=, policy=";
     let place = Place::flag(format!("class {text}"));

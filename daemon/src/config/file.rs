@@ -20,9 +20,6 @@ const POLICY: &str = "the name of a policy";
 
 /// Reads `text`, the content of the file that the user named `file`. A relative key path is taken from the file's
 /// directory.
-///
-/// # Errors
-/// Every syntax error; or, when there is none, every unknown key and every value of a wrong type.
 pub fn parse(file: &str, text: &str) -> Result<Settings, Vec<Problem>> {
     read(file, text, settings)
 }

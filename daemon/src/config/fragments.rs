@@ -10,9 +10,6 @@ pub const FRAGMENTS_ALLOWED: &str =
     "auto, gather, copy, or how many of the first are copied, such as \"3\", from 2 to 128";
 
 /// Reads which fragments of a frame are copied.
-///
-/// # Errors
-/// What is wrong with `text`; [`FRAGMENTS_ALLOWED`] completes the sentence.
 pub fn parse_fragments(text: &str) -> Result<Fragments, String> {
     match text {
         "auto" => Ok(Fragments::default()),

@@ -52,9 +52,6 @@ pub(super) fn resolve_links(
 }
 
 /// One link as text, as after `--link`; `ports` complete peers that name none.
-///
-/// # Errors
-/// What is wrong with it and what is allowed, in one sentence.
 pub fn parse_link(text: &str, ports: Ports) -> Result<LinkConfig, String> {
     let mut problems = Vec::new();
     let link = resolve_link(&mut problems, &parse_link_text(text, "link")?, ports);
@@ -105,9 +102,6 @@ pub struct LinkChange {
 
 /// A change of a link as text: the link, `rate=` with a rate or `measured`, or `down=` and `up=`, `weight=` with a number or `none`,
 /// `peer=` for each of its peers. `ports` complete peers that name none.
-///
-/// # Errors
-/// What is wrong with it and what is allowed, in one sentence.
 pub fn parse_change(text: &str, ports: Ports) -> Result<LinkChange, String> {
     const NO_RATE: &str = "rate=measured";
     const NO_WEIGHT: &str = "weight=none";

@@ -43,9 +43,6 @@ impl FromStr for Mtu {
     type Err = String;
 
     /// Reads an MTU.
-    ///
-    /// # Errors
-    /// What is wrong with `text`; [`Mtu::ALLOWED`] completes the sentence.
     fn from_str(text: &str) -> Result<Self, String> {
         if text == "auto" {
             return Ok(Self::Auto);

@@ -49,9 +49,6 @@ fn allow(problems: &mut Vec<Problem>, given: &Given<Vec<String>>) -> Vec<PublicK
 }
 
 /// The public keys that texts are.
-///
-/// # Errors
-/// What is wrong, and what is allowed.
 pub fn parse_allow(texts: &[String]) -> Result<Vec<PublicKey>, (String, String)> {
     if !(1..=ALLOW_MAX).contains(&texts.len()) {
         let what = format!("{} keys are allowed", texts.len());

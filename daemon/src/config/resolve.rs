@@ -25,9 +25,6 @@ use tabane_io::tap::{DEVICE_NAME_ALLOWED, is_device_name};
 use tabane_proto::PolicyKind;
 
 /// Checks `settings` and fills in the defaults; `read_key` reads a key file.
-///
-/// # Errors
-/// Every rule that does not hold.
 pub fn resolve(
     settings: &Settings,
     read_key: impl Fn(&Path, Owner) -> Result<Key, KeyError>,
@@ -39,9 +36,6 @@ pub fn resolve(
 }
 
 /// The same for a configuration in force, whose links may have come to less than what a file has to say.
-///
-/// # Errors
-/// As [`resolve`].
 pub fn resolve_in_force(
     settings: &Settings,
     read_key: impl Fn(&Path, Owner) -> Result<Key, KeyError>,

@@ -334,9 +334,6 @@ impl OffloadSettings {
 /// Reads the value of `--link`: `NIC[,local=ADDRESS][,port=N][,peer=HOST:PORT]…`, `ether:NIC[,engine=ENGINE][,completion=WAY]`, or
 /// `mem:PATH[,unit=SIZE][,ring=SIZE][,slots=N][,slot=N][,poll=TIME]`, each with `[,rate=RATE][,weight=N][,protected]`;
 /// `down=RATE,up=RATE` may stand in place of `rate=RATE`.
-///
-/// # Errors
-/// What is wrong with `text` and what is allowed.
 pub fn parse_link_flag(text: &str) -> Result<LinkSettings, String> {
     parse_link_text(text, "--link")
 }

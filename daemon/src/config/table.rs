@@ -13,9 +13,6 @@ use super::problem::{Place, Problem, in_order, nearest};
 use super::settings::Given;
 
 /// Takes `text`, the content of the file that the user named `file`, apart by `take`.
-///
-/// # Errors
-/// Every syntax error; or, when there is none, everything that `take` found wrong, and every key that it did not take.
 pub fn read<'t, T>(
     file: &str,
     text: &'t str,

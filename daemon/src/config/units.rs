@@ -21,9 +21,6 @@ const BITRATE_MIN: u64 = 1_000;
 const BITRATE_MAX: u64 = 1_000_000_000_000;
 
 /// Reads a bit rate; the result is in bits per second.
-///
-/// # Errors
-/// What is wrong with `text`; [`BITRATE_ALLOWED`] completes the sentence.
 pub fn parse_bitrate(text: &str) -> Result<u64, String> {
     let (_, unit) = split(text);
     if unit.contains('B') {
@@ -48,9 +45,6 @@ pub fn print_exactly(value: u64, units: &[(&str, u64)]) -> String {
 }
 
 /// Reads a decimal number and one of `units`, each with its factor to what a `whole` number is wanted of.
-///
-/// # Errors
-/// What is wrong with `text`, or that the result is outside `range`.
 pub fn quantity(
     text: &str,
     units: &[(&str, u64)],
@@ -102,9 +96,6 @@ const INTERVALS: [(&str, u64); 2] = [("ms", 1_000), ("us", 1)];
 const INTERVAL_MAX: u64 = 100_000;
 
 /// Reads a number of bytes.
-///
-/// # Errors
-/// What is wrong with `text`; [`SIZE_ALLOWED`] completes the sentence.
 pub fn parse_size(text: &str) -> Result<u64, String> {
     quantity(text, &SIZES, "bytes", 0..=u64::MAX)
 }
@@ -115,9 +106,6 @@ pub fn print_size(bytes: u64) -> String {
 }
 
 /// Reads an interval.
-///
-/// # Errors
-/// What is wrong with `text`; [`INTERVAL_ALLOWED`] completes the sentence.
 pub fn parse_interval(text: &str) -> Result<Duration, String> {
     quantity(text, &INTERVALS, "microseconds", 1..=INTERVAL_MAX).map(Duration::from_micros)
 }
@@ -128,9 +116,6 @@ pub fn print_interval(interval: Duration) -> String {
 }
 
 /// Reads a part of something; the result is in percent.
-///
-/// # Errors
-/// What is wrong with `text`; [`SHARE_ALLOWED`] completes the sentence.
 pub fn parse_share(text: &str) -> Result<u8, String> {
     let share = quantity(text, &SHARES, "percent", 0..=100)?;
     u8::try_from(share).map_err(|_| format!("{} is out of range", quoted(text)))

@@ -40,9 +40,6 @@ pub struct WindowConfig {
 
 impl WindowConfig {
     /// The division of the memory for so many workers.
-    ///
-    /// # Errors
-    /// What is not allowed.
     pub fn shape(&self, workers: u16) -> Result<Shape, ShapeError> {
         let unit = usize::try_from(self.unit).map_err(|_| ShapeError::Unit)?;
         let ring = usize::try_from(self.ring).map_err(|_| ShapeError::Units)?;

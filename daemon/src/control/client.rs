@@ -99,18 +99,12 @@ pub enum AskError {
 }
 
 /// Asks the bundle `name` and gives its answer.
-///
-/// # Errors
-/// [`AskError::NotUp`], [`AskError::Stranger`], [`AskError::Refused`], [`AskError::NoAnswer`].
 pub fn ask(name: &str, request: &Request) -> Result<Value, AskError> {
     ask_over(name, &connect(name)?, request)
 }
 
 /// Follows the event log of the bundle `name`: hands each line to `take` as it comes, until the bundle ends, SIGINT or
 /// SIGTERM comes, `take` says `false`, or nobody reads stdout any more.
-///
-/// # Errors
-/// [`AskError::NotUp`], [`AskError::Stranger`], [`AskError::Refused`], and [`AskError::Io`] for those of `take`.
 pub fn follow(name: &str, mut take: impl FnMut(&str) -> io::Result<bool>) -> Result<(), AskError> {
     let mut stream = open_request(name, &Request::Follow)?;
     let signals = Signals::block()?;
@@ -146,9 +140,6 @@ pub fn follow(name: &str, mut take: impl FnMut(&str) -> io::Result<bool>) -> Res
 }
 
 /// Stops the bundle `name` and waits until its process is gone, at most for `wait`.
-///
-/// # Errors
-/// As [`ask`], and [`AskError::StillThere`].
 pub fn stop(name: &str, wait: Duration) -> Result<(), AskError> {
     let stream = connect(name)?;
     let pid = peer_of(&stream)?.pid;
@@ -164,9 +155,6 @@ pub fn stop(name: &str, wait: Duration) -> Result<(), AskError> {
 }
 
 /// Sends a request whose answer is more than one line, and gives the connection over which the lines come.
-///
-/// # Errors
-/// [`AskError::NotUp`], [`AskError::Stranger`].
 pub fn open_request(name: &str, request: &Request) -> Result<UnixStream, AskError> {
     let mut stream = connect(name)?;
     stream.write_all(request_line(request)?.as_bytes())?;
@@ -208,9 +196,6 @@ fn ask_over(name: &str, stream: &UnixStream, request: &Request) -> Result<Value,
 }
 
 /// The answer, unless it is a refusal.
-///
-/// # Errors
-/// [`AskError::Refused`], [`AskError::Failed`].
 pub fn refusal(name: &str, answer: Value) -> Result<Value, AskError> {
     let (name, reason) = (name.to_owned(), |key: &str| answer[key].as_str().map(str::to_owned));
     match (reason("error"), reason("failed")) {

@@ -24,17 +24,11 @@ pub struct Present(File);
 
 impl Present {
     /// Opens the list of the network namespace that this process is in.
-    ///
-    /// # Errors
-    /// The kernel's list cannot be opened.
     pub fn open() -> io::Result<Self> {
         Ok(Self(File::open(SOCKETS)?))
     }
 
     /// As [`present`], now.
-    ///
-    /// # Errors
-    /// The kernel's list cannot be read.
     pub fn names(&mut self) -> io::Result<Vec<String>> {
         let mut sockets = Vec::new();
         self.0.rewind()?;
@@ -45,17 +39,11 @@ impl Present {
 }
 
 /// The names of all bundles that are up here, sorted; without those of users whom a command does not ask.
-///
-/// # Errors
-/// The kernel's list cannot be read.
 pub fn present() -> io::Result<Vec<String>> {
     Present::open()?.names()
 }
 
 /// The bundle that a command means: the one that is named, else the only one that is up.
-///
-/// # Errors
-/// [`AskError::NoneUp`], [`AskError::Several`].
 pub fn meant(name: Option<String>) -> Result<String, AskError> {
     if let Some(name) = name {
         return Ok(name);

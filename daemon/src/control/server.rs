@@ -76,9 +76,6 @@ pub struct Listener {
 
 impl Listener {
     /// Takes the name.
-    ///
-    /// # Errors
-    /// [`BindError::AlreadyRunning`] when it is taken.
     pub fn bind(name: &str) -> Result<Listener, BindError> {
         const TRIES: usize = 3;
         let address = address(name)?;
@@ -115,9 +112,6 @@ impl Listener {
 
     /// Serves clients on a thread of its own. There `handler` makes the answer to each request, and clients that follow
     /// `log` get its events.
-    ///
-    /// # Errors
-    /// No eventfd or no thread.
     pub fn serve<H>(&self, log: Arc<EventLog>, handler: H) -> io::Result<Server>
     where
         H: FnMut(Request) -> Value + Send + 'static,
@@ -144,9 +138,6 @@ impl Listener {
 
     /// Takes over the name that another process hands over. From now on clients see this process as the one that
     /// serves.
-    ///
-    /// # Errors
-    /// It is no listening socket.
     pub(crate) fn adopt(socket: OwnedFd) -> io::Result<Listener> {
         listen(&socket)?;
         Ok(Listener { socket: socket.into(), gate: Gate::new() })
@@ -154,9 +145,6 @@ impl Listener {
 
     /// Keeps the name after a handover that failed: clients see this process again, although another may have adopted
     /// the name.
-    ///
-    /// # Errors
-    /// It is no listening socket.
     pub(crate) fn keep(&self) -> io::Result<()> {
         let listens = getsockopt(&self.socket, PeerCredentials)?.pid();
         if u32::try_from(listens) == Ok(std::process::id()) { Ok(()) } else { listen(&self.socket) }

@@ -20,9 +20,6 @@ const TAKE: Duration = Duration::from_secs(1);
 
 /// Hands `state` and `files` to the process at the other end of `stream`. On success the workers are paused
 /// and the other process runs the bundle; on failure they go on here.
-///
-/// # Errors
-/// Why the bundle stays: what the other process did not do.
 pub(crate) fn give(
     stream: UnixStream,
     state: &BundleState,

@@ -48,9 +48,6 @@ pub(crate) struct Files {
 impl Takeover {
     /// Asks the bundle `name` for its state and its files. Which user this process becomes, who may ask it, and whether it has a
     /// sandbox is as `file` or the file of the service says; without one it has a sandbox, and the other's user, if that is not root.
-    ///
-    /// # Errors
-    /// There is no such bundle, it refuses, or its answer cannot be understood.
     pub(crate) fn ask(name: &str, file: Option<&Path>) -> anyhow::Result<Takeover> {
         let stated = stated_access(name, file)?;
         let stream = open_request(name, &Request::Upgrade)?;
@@ -85,9 +82,6 @@ impl Takeover {
     }
 
     /// What the links run over.
-    ///
-    /// # Errors
-    /// A NIC is not what it was.
     pub(crate) fn media(&self) -> Result<Vec<Medium>, AskError> {
         let pairs = self.config.links.iter().zip(&self.state.nics);
         let same = |(link, index): (&LinkConfig, &u32)| {
@@ -98,9 +92,6 @@ impl Takeover {
     }
 
     /// The open files, sorted by what they are.
-    ///
-    /// # Errors
-    /// Some are missing, or not what they should be.
     pub(crate) fn files(&mut self) -> anyhow::Result<Files> {
         let config = &self.config;
         let mut files = std::mem::take(&mut self.talk.files).into_iter();
@@ -120,9 +111,6 @@ impl Takeover {
     }
 
     /// Takes the bundle, once everything is prepared. On success it belongs to this process.
-    ///
-    /// # Errors
-    /// The old process keeps the bundle.
     pub(crate) fn take(mut self) -> Result<(), AskError> {
         let mut taken = || -> io::Result<()> {
             self.talk.say(&Word::Ready, ANSWER)?;
@@ -134,9 +122,6 @@ impl Takeover {
 }
 
 /// What the other process answers: the state of its bundle, and the configuration in that.
-///
-/// # Errors
-/// It refuses, or is of another version, or what it says makes no sense.
 pub(crate) fn understood(name: &str, answer: Value) -> anyhow::Result<(BundleState, Config)> {
     let answer = refusal(name, answer)?;
     if answer["handover"] != VERSION {

@@ -36,9 +36,6 @@ impl Told {
     }
 
     /// The configuration that was told. Who told it names no files: none is read.
-    ///
-    /// # Errors
-    /// What about it cannot be understood, in one sentence.
     pub fn understood(&self) -> Result<Config, String> {
         let settings = file::parse("its configuration", &self.config);
         let config = settings.and_then(|settings| {

@@ -27,9 +27,6 @@ pub(super) struct Found {
 }
 
 /// The NICs that can be links.
-///
-/// # Errors
-/// Netlink's; none is expected.
 pub(super) fn found() -> Result<Vec<Found>, NetlinkError> {
     let routes = std::fs::read_to_string("/proc/self/net/route").unwrap_or_default();
     let mut found = Vec::new();

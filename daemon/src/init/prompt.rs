@@ -34,9 +34,6 @@ impl Prompt {
     }
 
     /// The answer to a question, or what is proposed; `flag` answers it without a terminal.
-    ///
-    /// # Errors
-    /// There is no terminal, and the user has not agreed.
     pub(super) fn ask(&self, question: &str, proposed: &str, flag: &str) -> Result<String, BadInput> {
         if self.agrees {
             return Ok(proposed.to_owned());
@@ -51,9 +48,6 @@ impl Prompt {
     }
 
     /// The answer to a question that nobody may read over the shoulder.
-    ///
-    /// # Errors
-    /// There is no terminal.
     pub(super) fn ask_unseen(&self, question: &str) -> Result<Zeroizing<String>, BadInput> {
         let failed = |_| BadInput::new(format!("{question}: cannot be read from the terminal"));
         let terminal = self.terminal.as_ref().map_or_else(|| File::open("/dev/tty"), File::try_clone);

@@ -16,9 +16,6 @@ pub(super) fn is_there() -> bool {
 }
 
 /// Starts the bundle's service, now and with the machine; waits until the bundle is up.
-///
-/// # Errors
-/// It does not start; the journal says why.
 pub(super) fn start(name: &str) -> anyhow::Result<()> {
     let unit = unit(name);
     let status = Command::new("systemctl").args(["enable", "--now", "--quiet", &unit]).status();
@@ -28,9 +25,6 @@ pub(super) fn start(name: &str) -> anyhow::Result<()> {
 }
 
 /// Ends the bundle's service and does not start it again; whether there was one.
-///
-/// # Errors
-/// systemctl cannot be run.
 pub(super) fn stop(name: &str) -> anyhow::Result<bool> {
     if !is_there() {
         return Ok(false);

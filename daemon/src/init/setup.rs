@@ -33,9 +33,6 @@ pub(super) struct Setup<'a> {
 
 impl Setup<'_> {
     /// Writes both files and starts the service if there is one; returns what was done, for people.
-    ///
-    /// # Errors
-    /// A file cannot be written, its content is refused, or the service does not start.
     pub(super) fn perform(&self, start: bool) -> anyhow::Result<String> {
         let (name, file) = (&self.token.name, self.file.display());
         let key = self.file.with_extension("key");
@@ -106,9 +103,6 @@ impl Setup<'_> {
 }
 
 /// Ends the bundle `name`, disables its service, and deletes its files; returns what was done, for people.
-///
-/// # Errors
-/// There are no such files, the bundle does not end, or a file cannot be deleted.
 pub(super) fn forget(name: &str) -> anyhow::Result<String> {
     let file = Path::new(DIRECTORY).join(format!("{name}.toml"));
     if !file.exists() {

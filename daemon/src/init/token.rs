@@ -73,9 +73,6 @@ impl Token {
     }
 
     /// Reads a line that [`Self::line`] has made.
-    ///
-    /// # Errors
-    /// See [`TokenError`].
     pub(crate) fn parse(line: &str) -> Result<Token, TokenError> {
         let text = line.trim().strip_prefix(PREFIX).ok_or(TokenError::Prefix)?;
         let whole =

@@ -22,9 +22,6 @@ pub(crate) struct Plan<S> {
 
 impl<M: Machine> Links<M> {
     /// Opens the links of `wanted` that are to join, and checks whether the others can change as it says.
-    ///
-    /// # Errors
-    /// Why one of them cannot.
     pub(crate) fn plan(&self, wanted: &[LinkConfig]) -> Result<Plan<M::Socket>, Refusal> {
         let present: Vec<_> =
             self.present().into_iter().filter(|link| !link.leaves).map(|link| link.config).collect();
@@ -52,9 +49,6 @@ impl<M: Machine> Links<M> {
     }
 
     /// Carries a plan out: links change, join, and then leave.
-    ///
-    /// # Errors
-    /// A worker does not answer; what was done until then stays.
     pub(crate) fn carry_out(&self, plan: Plan<M::Socket>) -> Result<(), Refusal> {
         let Plan { join, change, leave } = plan;
         let joins = !join.is_empty();

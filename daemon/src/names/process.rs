@@ -21,9 +21,6 @@ pub(crate) struct Resolver(UnixStream);
 
 impl Resolver {
     /// Starts the process, if the configuration has names. It becomes the same user as the daemon.
-    ///
-    /// # Errors
-    /// The process cannot be started.
     pub(crate) fn start(config: &Config) -> io::Result<Option<Resolver>> {
         if !config.names_peers() {
             return Ok(None);
@@ -50,9 +47,6 @@ impl Resolver {
 }
 
 /// Is that process: answers until its input ends.
-///
-/// # Errors
-/// The kernel refuses to take a right away, or a pipe is broken.
 pub(crate) fn serve(user: Option<&str>, sandbox: bool) -> anyhow::Result<()> {
     if sandbox {
         confine_resolver(user)?;

@@ -21,9 +21,6 @@ pub(super) struct Edit<'a> {
 
 impl<'a> Edit<'a> {
     /// `before`: what `text`, the content of `file`, says.
-    ///
-    /// # Errors
-    /// It writes links or classes in a way that is not edited.
     pub(super) fn of(path: &Path, text: &str, before: &'a Config) -> Result<Self, BadInput> {
         let name = path.display().to_string();
         let settings = file::parse(&name, text).map_err(BadInput::from)?;
@@ -44,9 +41,6 @@ impl<'a> Edit<'a> {
     }
 
     /// Writes what `now` has otherwise, but for keys and what cannot change while a bundle runs.
-    ///
-    /// # Errors
-    /// There would be no link left.
     pub(super) fn take(&mut self, now: &Config) -> Result<(), BadInput> {
         let before = self.before;
         if before.policy != now.policy {

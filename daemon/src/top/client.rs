@@ -33,9 +33,6 @@ pub(super) struct Client {
 
 impl Client {
     /// Asks the bundle `name` from now on.
-    ///
-    /// # Errors
-    /// No eventfd or no thread.
     pub(super) fn start(name: &str) -> io::Result<Self> {
         let ((requests, asked), (tell, news)) = (channel(), channel());
         let (name, waker) = (name.to_owned(), Arc::new(Waker::new()?));

@@ -12,9 +12,6 @@ pub(super) struct Screen(DefaultTerminal);
 
 impl Screen {
     /// Takes the terminal.
-    ///
-    /// # Errors
-    /// [`BadInput`] when there is none.
     pub(super) fn take() -> anyhow::Result<Screen> {
         if !io::stdin().is_terminal() || !io::stdout().is_terminal() {
             let sentence =
@@ -43,9 +40,6 @@ impl Drop for Screen {
 }
 
 /// What came from the terminal without waiting: keys, and whether its size has changed.
-///
-/// # Errors
-/// The terminal is gone.
 pub(super) fn typed() -> io::Result<(Vec<KeyEvent>, bool)> {
     let (mut keys, mut resized) = (Vec::new(), false);
     while event::poll(std::time::Duration::ZERO)? {

@@ -43,9 +43,6 @@ pub(super) struct Places {
 }
 
 /// The places of a trace; `only`: the NIC of one link.
-///
-/// # Errors
-/// A sentence: there is no such link, or none that can be captured.
 pub(super) fn places(status: &Status, what: What, only: Option<&str>) -> Result<Places, String> {
     if what == What::Frames {
         let description = format!("device of the bundle {}", status.name);

@@ -30,9 +30,6 @@ pub(super) struct WatchedLink {
 
 impl WatchedLink {
     /// Link `number` over `io`, watched by `poll`.
-    ///
-    /// # Errors
-    /// The kernel's.
     pub(super) fn watched(poll: &Poll, number: usize, io: AnyLink) -> std::io::Result<WatchedLink> {
         if let Some(watched) = io.watched() {
             poll.add(watched, number as u64, Interest::Read)?;

@@ -52,9 +52,6 @@ impl Access {
     }
 
     /// The client; `prefix` is used where no URL has one.
-    ///
-    /// # Errors
-    /// What is wrong and what is allowed.
     pub fn client(self, prefix: &str) -> Result<Etcd, Error> {
         let (mut members, mut paths) = (Vec::new(), Vec::new());
         for url in &self.urls {

@@ -27,26 +27,17 @@ pub(super) struct Machine {
 
 impl Machine {
     /// Boots `guest`, and has a shell do `script` there.
-    ///
-    /// # Errors
-    /// The guest's programs cannot be packed, or virtme-ng cannot be started.
     pub(super) fn boot(guest: &Guest, script: &str, errand: &Errand) -> Result<Machine> {
         let process = Process::start(command(guest, script, errand, &errand.pack()?))?;
         Ok(Machine { qemu: Qemu { pid_file: errand.file(PID_FILE) }, process })
     }
 
     /// Whether it is up.
-    ///
-    /// # Errors
-    /// The kernel cannot tell.
     pub(super) fn is_running(&mut self) -> Result<bool> {
         self.process.is_running()
     }
 
     /// The last words of its console, when it is down.
-    ///
-    /// # Errors
-    /// It cannot be ended.
     pub(super) fn last_words(self) -> Result<String> {
         drop(self.qemu);
         Ok(self.process.stop()?.last_words())

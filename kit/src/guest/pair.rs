@@ -34,9 +34,6 @@ pub fn cables(directory: &Path, side: usize, links: usize, model: Model) -> Vec<
 }
 
 /// The host that guest `side` is, with the NICs of its links and of control, all up.
-///
-/// # Errors
-/// A driver does not find its NIC.
 pub fn host(side: usize, links: usize) -> Result<Namespace> {
     let host = Namespace::create("h1")?;
     for number in 0..=links {
@@ -85,17 +82,11 @@ pub struct Answers(TcpListener);
 
 impl Answers {
     /// Listens.
-    ///
-    /// # Errors
-    /// The port is taken.
     pub fn listen(host: &Namespace) -> Result<Answers> {
         Ok(Answers(host.enter(|| TcpListener::bind(control(1)))??))
     }
 
     /// Waits for the next call.
-    ///
-    /// # Errors
-    /// The kernel's.
     pub fn take(&self) -> Result<Talk> {
         Talk::over(self.0.accept()?.0)
     }
@@ -109,9 +100,6 @@ pub struct Talk {
 
 impl Talk {
     /// Calls guest 1, as soon as it answers.
-    ///
-    /// # Errors
-    /// It does not.
     pub fn call(host: &Namespace) -> Result<Talk> {
         let stream = wait_for("the other guest", BOOT_WITHIN, || {
             Ok(host.enter(|| TcpStream::connect_timeout(&control(1), Duration::from_secs(2)))?.ok())
@@ -125,18 +113,12 @@ impl Talk {
     }
 
     /// Says a line.
-    ///
-    /// # Errors
-    /// The connection is lost.
     pub fn say(&mut self, value: &impl Serialize) -> Result<()> {
         let line = serde_json::to_string(value)? + "\n";
         self.lines.get_mut().write_all(line.as_bytes()).context("speaking to the other guest")
     }
 
     /// Hears a line.
-    ///
-    /// # Errors
-    /// The connection is lost, nothing comes in [`ANSWER_WITHIN`], or something else than was expected.
     pub fn hear<T: DeserializeOwned>(&mut self) -> Result<T> {
         let mut line = String::new();
         self.lines.read_line(&mut line).context("hearing the other guest")?;

@@ -28,9 +28,6 @@ impl Visit {
     }
 
     /// The value that the guest has left as the file `name`, if it has.
-    ///
-    /// # Errors
-    /// The guest is down, or the file holds something else.
     pub fn left<T: DeserializeOwned>(&mut self, name: &str) -> Result<Option<T>> {
         if let Ok(text) = fs::read_to_string(self.errand.file(name)) {
             let value = serde_json::from_str(&text);
@@ -40,9 +37,6 @@ impl Visit {
     }
 
     /// Checks that the guest is up.
-    ///
-    /// # Errors
-    /// It is down; its last words are quoted.
     pub fn still_up(&mut self) -> Result<()> {
         if !self.machine.is_running()? {
             bail!("the guest went down before its time: {}", self.errand.last_words());
@@ -57,9 +51,6 @@ impl Visit {
     }
 
     /// Waits until the guest is down, showing its steps meanwhile, and returns the figures that it handed over.
-    ///
-    /// # Errors
-    /// It fails, or has not ended after `limit`; its last words are quoted.
     pub fn finish<T: DeserializeOwned>(mut self, limit: Duration) -> Result<T> {
         self.wait(limit)?;
         self.figures()

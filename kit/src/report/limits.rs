@@ -79,9 +79,6 @@ pub(super) struct Judgement<'a> {
 
 impl Limits {
     /// The list of this build.
-    ///
-    /// # Errors
-    /// It is wrong; one sentence says what, and in which line.
     pub fn checked_in() -> Result<Limits> {
         Limits::parse(TEXT)
     }

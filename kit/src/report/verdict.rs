@@ -53,8 +53,6 @@ pub(super) enum Bound {
 }
 
 impl Bound {
-    /// # Errors
-    /// It is written otherwise.
     pub(super) fn parse(text: &str) -> Result<Bound> {
         let parts = text.split_once(' ').and_then(|(sign, limit)| Some((sign, limit.parse::<f64>().ok()?)));
         match parts.filter(|(_, limit)| limit.is_finite()) {

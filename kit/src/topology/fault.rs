@@ -12,59 +12,38 @@ const SEGMENTS_MAX: u32 = 65_535;
 
 impl Topology {
     /// Turns the switch of `link` into a black hole: nothing comes out of it any more, carrier stays up on every NIC.
-    ///
-    /// # Errors
-    /// Hosts joined without a switch or emulator, or a kernel that refuses.
     pub fn kill_switch(&self, link: usize) -> Result<Moment> {
         self.set_switch(link, State::Disabled)
     }
 
     /// Ends [`Topology::kill_switch`].
-    ///
-    /// # Errors
-    /// As [`Topology::kill_switch`].
     pub fn revive_switch(&self, link: usize) -> Result<Moment> {
         self.set_switch(link, State::Forwarding)
     }
 
     /// Pulls the cable of `host` on `link`: both ends lose carrier.
-    ///
-    /// # Errors
-    /// Hosts joined without a switch or emulator, or what `ip` complains about.
     pub fn pull_cable(&self, host: usize, link: usize) -> Result<Moment> {
         self.set_cable(host, link, "down")
     }
 
     /// Ends [`Topology::pull_cable`].
-    ///
-    /// # Errors
-    /// As [`Topology::pull_cable`].
     pub fn plug_cable(&self, host: usize, link: usize) -> Result<Moment> {
         self.set_cable(host, link, "up")
     }
 
     /// Sets the NIC of `host` on `link` down, or up again.
-    ///
-    /// # Errors
-    /// What `ip` complains about.
     pub fn set_nic(&self, host: usize, link: usize, is_up: bool) -> Result<()> {
         let state = if is_up { "up" } else { "down" };
         self.hosts[host].ip(&format!("link set {} {state}", nic(link))).map(drop)
     }
 
     /// Takes the NIC of `host` on `link` out of the machine, as it were.
-    ///
-    /// # Errors
-    /// Hosts joined without a switch or emulator, or what `ip` complains about.
     pub fn delete_nic(&self, host: usize, link: usize) -> Result<()> {
         self.has_switches()?;
         self.hosts[host].ip(&format!("link delete {}", nic(link))).map(drop)
     }
 
     /// Ends [`Topology::delete_nic`]: the NIC has its name, address and rate again, and another index.
-    ///
-    /// # Errors
-    /// As [`Topology::delete_nic`].
     pub fn make_nic(&self, host: usize, link: usize) -> Result<()> {
         self.has_switches()?;
         link::lay_to_port(self, link, host)?;
@@ -77,9 +56,6 @@ impl Topology {
     /// Makes one direction of an emulated `link` do `impairment`; [`Direction::Forward`] is from the first host.
     ///
     /// Where that acts on single frames, the sender's NIC has its kernel cut superframes from then on.
-    ///
-    /// # Errors
-    /// A link without an emulator, or what `ip` complains about.
     pub fn impair(&self, link: usize, direction: Direction, impairment: Impairment) -> Result<Moment> {
         let wire = self.emulator(link)?;
         self.cut_superframes(link, direction, impairment.needs_single_frames())?;
@@ -87,9 +63,6 @@ impl Topology {
     }
 
     /// [`Topology::impair`] for both directions at one moment.
-    ///
-    /// # Errors
-    /// As [`Topology::impair`].
     pub fn impair_both(&self, link: usize, impairment: Impairment) -> Result<Moment> {
         let wire = self.emulator(link)?;
         for direction in Direction::BOTH {
@@ -99,9 +72,6 @@ impl Topology {
     }
 
     /// The emulated wire of `link`.
-    ///
-    /// # Errors
-    /// The link has none.
     pub fn emulator(&self, link: usize) -> Result<&Emulator> {
         self.emulators.get(link).with_context(|| format!("link {link} is not emulated"))
     }

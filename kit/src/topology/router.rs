@@ -34,9 +34,6 @@ pub struct Pacer {
 
 impl Topology {
     /// What changes the rate of the router of `link`.
-    ///
-    /// # Errors
-    /// There is no router, or `tc` cannot be started.
     pub fn pacer(&self, link: usize) -> Result<Pacer> {
         let router = self.plan.links[link].router.context("a link without a router")?;
         let mut command = self.switches.get(link).context("a link without a switch")?.command("tc");
@@ -51,9 +48,6 @@ impl Topology {
 impl Pacer {
     /// From now on, for so long, the ports send at `rate`. A token bucket is full after each change: its content is a part of what
     /// the rate brings in that time.
-    ///
-    /// # Errors
-    /// `tc` has ended.
     pub fn set(&mut self, rate: Bitrate, lasts: Duration) -> Result<()> {
         let commands = self.commands.as_mut().context("`tc` has ended")?;
         let millis = u64::try_from(lasts.as_millis()).unwrap_or(u64::MAX).max(1);
@@ -66,9 +60,6 @@ impl Pacer {
     }
 
     /// Ends it.
-    ///
-    /// # Errors
-    /// `tc` refused a command.
     pub fn finish(mut self) -> Result<()> {
         self.commands = None;
         let status = wait_for("the end of `tc -batch`", ENDS_WITHIN, || Ok(self.tc.try_wait()?))?;

@@ -62,9 +62,6 @@ pub struct Figures {
 }
 
 /// Runs bonnie++ on `directory` with `megabytes` (2^20) of memory.
-///
-/// # Errors
-/// It fails, or does not end in time.
 pub fn run(directory: &Path, megabytes: u64, sides: &Sides) -> Result<Figures> {
     let words = NamedTempFile::new().context("a file for the words of bonnie++")?;
     let line = "exec \"$@\" 2>\"$0\"";

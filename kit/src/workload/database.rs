@@ -36,9 +36,6 @@ pub struct Server {
 
 impl Server {
     /// Starts a server in `host`, waits until it listens and fills it.
-    ///
-    /// # Errors
-    /// It is not installed, does not start, or does not listen in time.
     pub fn start(host: &Namespace) -> Result<Server> {
         let programs = programs()?;
         let directory = tempfile::tempdir().context("a directory for PostgreSQL")?;
@@ -131,9 +128,6 @@ pub struct Outcome {
 
 impl Load {
     /// Starts so many clients in `host` of the database at `server`.
-    ///
-    /// # Errors
-    /// pgbench cannot be started.
     pub fn start(host: &Namespace, server: IpAddr, clients: u16, seconds: u32) -> Result<Load> {
         let mut command = pgbench(host, server);
         command.args(["--client", &clients.to_string(), "--time", &seconds.to_string(), "--no-vacuum"]);
@@ -142,9 +136,6 @@ impl Load {
     }
 
     /// Waits for its end.
-    ///
-    /// # Errors
-    /// pgbench fails, as it does when a connection is lost, or does not end in time.
     pub fn finish(self) -> Result<Outcome> {
         let output = self.process.wait(self.limit)?.success("pgbench")?;
         outcome(&output).with_context(|| format!("what pgbench reports: {output}"))

@@ -28,9 +28,6 @@ pub struct Outcome {
 }
 
 /// Sends datagrams with `bytes` of payload from `client` to `server`, which has the address `at`.
-///
-/// # Errors
-/// No socket, or nothing at all arrives.
 pub fn blast(
     client: &Namespace,
     server: &Namespace,

@@ -44,9 +44,6 @@ impl Delivery {
 }
 
 /// Sends `source` to the taker at `to`, from the namespace of the calling thread.
-///
-/// # Errors
-/// The connection cannot be made, or breaks; half a minute of silence counts as that.
 pub fn send(to: SocketAddr, source: &mut Source) -> Result<Delivery> {
     let mut digest = Sha256::new();
     while let Some(chunk) = source.next() {
@@ -73,18 +70,12 @@ pub struct Taker {
 
 impl Taker {
     /// Listens at `port` in the namespace of the calling thread.
-    ///
-    /// # Errors
-    /// The port is taken.
     pub fn listen(port: u16) -> Result<Taker> {
         let (listener, _) = Stream::Tcp.listen(SocketAddr::new(Ipv4Addr::UNSPECIFIED.into(), port))?;
         Ok(Taker { listener })
     }
 
     /// Takes the next file.
-    ///
-    /// # Errors
-    /// Nobody comes within half a minute, or the connection breaks.
     pub fn take(&self) -> Result<()> {
         let mut connection = accept(&self.listener).context("nobody sends a file")?;
         let mut length = [0; 8];

@@ -43,9 +43,6 @@ pub struct Outcome {
 }
 
 /// Offers `per_second` datagrams for the time `duration`, from `client` to `server`, which has the address `at`.
-///
-/// # Errors
-/// No sockets, or nothing at all comes back.
 pub fn offer(
     client: &Namespace,
     server: &Namespace,

@@ -31,9 +31,6 @@ pub struct Etcd<'a> {
 
 impl<'a> Etcd<'a> {
     /// Starts it on `host`, which has `address`, and waits until it answers.
-    ///
-    /// # Errors
-    /// It cannot be started, or does not answer in time.
     pub fn start(host: &'a Namespace, address: IpAddr) -> Result<Etcd<'a>> {
         let directory = tempfile::tempdir().context("a directory for etcd")?;
         certify(directory.path(), address)?;
@@ -43,9 +40,6 @@ impl<'a> Etcd<'a> {
     }
 
     /// Starts it with the data that it had.
-    ///
-    /// # Errors
-    /// As [`Etcd::start`].
     pub fn start_again(&mut self) -> Result<()> {
         let mut command = self.host.command("etcd");
         let (url, data) = (self.url(), self.directory.path().join("data"));
@@ -77,9 +71,6 @@ impl<'a> Etcd<'a> {
     }
 
     /// Ends it by its process id, and at once.
-    ///
-    /// # Errors
-    /// It has ended already.
     pub fn kill(&mut self) -> Result<()> {
         self.process.take().context("etcd has ended already")?.kill().map(drop)
     }
@@ -98,9 +89,6 @@ impl<'a> Etcd<'a> {
     }
 
     /// What `etcdctl` prints.
-    ///
-    /// # Errors
-    /// It fails; its words are quoted.
     pub fn ask(&self, arguments: &[&str]) -> Result<String> {
         let mut command: Command = self.host.command("etcdctl");
         command.env("ETCDCTL_API", "3").args(["--endpoints", &self.url()]);

@@ -28,9 +28,6 @@ pub struct Follower<'a> {
 
 impl<'a> Follower<'a> {
     /// Starts the program beside `tabane`, the executable of a daemon, on `host`.
-    ///
-    /// # Errors
-    /// It cannot be started.
     pub fn start(host: &'a Namespace, tabane: &Path, arguments: Vec<String>) -> Result<Follower<'a>> {
         let program = program(tabane)?;
         let mut follower = Follower { host, program, arguments, process: None };
@@ -39,9 +36,6 @@ impl<'a> Follower<'a> {
     }
 
     /// Starts it once more, after it has ended.
-    ///
-    /// # Errors
-    /// It cannot be started.
     pub fn start_again(&mut self) -> Result<()> {
         let mut command = self.host.command(&self.program);
         command.args(&self.arguments);
@@ -50,9 +44,6 @@ impl<'a> Follower<'a> {
     }
 
     /// Waits until it has said `words`.
-    ///
-    /// # Errors
-    /// It has not within `limit`.
     pub fn says(&self, words: &str, limit: Duration) -> Result<()> {
         let process = self.process.as_ref().context("the follower has ended")?;
         wait_for(&format!("a follower that says `{words}`"), limit, || {
@@ -61,9 +52,6 @@ impl<'a> Follower<'a> {
     }
 
     /// Has it end by SIGTERM, and tells what it said.
-    ///
-    /// # Errors
-    /// It has ended before, or fails.
     pub fn stop(&mut self) -> Result<String> {
         let Ending { status, complaint, .. } =
             self.process.take().context("the follower has ended already")?.stop()?;
@@ -73,9 +61,6 @@ impl<'a> Follower<'a> {
 }
 
 /// What the program prints with these arguments.
-///
-/// # Errors
-/// It fails; its words are quoted.
 pub fn run(host: &Namespace, tabane: &Path, arguments: &[String]) -> Result<String> {
     tool::run(host.command(program(tabane)?).args(arguments))
 }
@@ -97,9 +82,6 @@ pub struct Dns<'a> {
 
 impl<'a> Dns<'a> {
     /// Starts it on `host`, which has `address`, with lines of dnsmasq's configuration.
-    ///
-    /// # Errors
-    /// It cannot be started, or does not listen in time.
     pub fn start(host: &'a Namespace, address: IpAddr, lines: &str) -> Result<Dns<'a>> {
         let directory = tempfile::tempdir().context("a directory for dnsmasq")?;
         let mut dns = Dns { host, address, directory, process: None };
@@ -108,9 +90,6 @@ impl<'a> Dns<'a> {
     }
 
     /// Has other records from now on.
-    ///
-    /// # Errors
-    /// As [`Dns::start`].
     pub fn serve(&mut self, lines: &str) -> Result<()> {
         if self.process.is_some() {
             self.kill()?;
@@ -150,9 +129,6 @@ impl<'a> Dns<'a> {
     }
 
     /// Ends it by its process id, and at once.
-    ///
-    /// # Errors
-    /// It has ended already.
     pub fn kill(&mut self) -> Result<()> {
         self.process.take().context("dnsmasq has ended already")?.kill().map(drop)
     }

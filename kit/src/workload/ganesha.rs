@@ -38,9 +38,6 @@ pub struct Server {
 
 impl Server {
     /// Starts a server in `host` and waits until it listens; what the file holds is made from `seed`.
-    ///
-    /// # Errors
-    /// It does not start, or does not listen in time.
     pub fn start(host: &Namespace, seed: u64) -> Result<Server> {
         let memory = Mounted::on_new_directory("tmpfs", "tmpfs", "")?;
         let mut content = vec![0; BYTES];
@@ -59,9 +56,6 @@ impl Server {
     }
 
     /// Starts so many clients in `host` that read from this server, which has the address `address` there.
-    ///
-    /// # Errors
-    /// A thread cannot be started there.
     pub fn load(&self, host: &Namespace, address: IpAddr, clients: u16, seconds: u32) -> Result<Load> {
         let end = Instant::now() + Duration::from_secs(seconds.into());
         let client = |_| {

@@ -14,9 +14,6 @@ use crate::netns::joined;
 const CALL_BYTES: usize = 128 << 10;
 
 /// Sends for the time `duration`; returns the bytes that were read.
-///
-/// # Errors
-/// No sockets, or one of them breaks.
 pub fn stream(duration: Duration) -> Result<u64> {
     let (mut near, far) = UnixStream::pair()?;
     near.set_write_timeout(Some(SILENCE_MAX))?;

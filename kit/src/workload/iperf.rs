@@ -74,9 +74,6 @@ pub struct Outcome {
 
 impl Server {
     /// Starts a server in `host` and waits until it listens.
-    ///
-    /// # Errors
-    /// It does not start or does not listen in time.
     pub fn start(host: &Namespace, stream: Stream) -> Result<Server> {
         let mut command = program(host, stream);
         command.args(["--server", "--port", &PORT.to_string()]);
@@ -94,9 +91,6 @@ impl Flow {
     }
 
     /// Starts the flow from `client`.
-    ///
-    /// # Errors
-    /// iperf3 cannot be started.
     pub fn start(&self, client: &Namespace) -> Result<Running> {
         let stream = match self.kind {
             Kind::Tcp(stream) => stream,
@@ -118,9 +112,6 @@ impl Flow {
     }
 
     /// Runs the flow from `client` to its end.
-    ///
-    /// # Errors
-    /// iperf3 fails; its own words are quoted.
     pub fn run(&self, client: &Namespace) -> Result<Outcome> {
         self.start(client)?.finish()
     }
@@ -128,9 +119,6 @@ impl Flow {
 
 impl Running {
     /// Waits for the end of the flow.
-    ///
-    /// # Errors
-    /// iperf3 fails or does not end in time; its own words are quoted.
     pub fn finish(self) -> Result<Outcome> {
         let report = self.process.wait(self.limit)?.success("iperf3")?;
         outcome(&report).context("the report of iperf3")

@@ -34,9 +34,6 @@ pub struct Mpi<'a> {
 
 impl<'a> Mpi<'a> {
     /// Open MPI over all hosts of `topology`, whose ranks use the network of the first one's `address`.
-    ///
-    /// # Errors
-    /// The directory for it cannot be made.
     pub fn over(topology: &'a Topology, address: IpAddr) -> Result<Mpi<'a>> {
         let directory = tempfile::tempdir().context("a directory for MPI")?;
         let mpi = Mpi { topology, network: format!("{address}/24"), directory };
@@ -57,9 +54,6 @@ impl<'a> Mpi<'a> {
     }
 
     /// Runs `program` with `arguments` on all hosts, and waits at most `limit` for its end.
-    ///
-    /// # Errors
-    /// It cannot be started, or does not end in time.
     pub fn run(&self, program: &Path, arguments: &[&str], limit: Duration) -> Result<Ending> {
         let mut command = self.starter();
         command.arg(program).args(arguments);

@@ -18,9 +18,6 @@ const CLASSES: [char; 4] = ['B', 'A', 'W', 'S'];
 const END_WITHIN: Duration = Duration::from_secs(600);
 
 /// Runs `kernel` from the `directory` of the programs, and returns its speed in 10^6 operations per second.
-///
-/// # Errors
-/// [`Missing`] when the program is not there; else it fails, does not verify its result, or does not end in time.
 pub fn run(mpi: &Mpi<'_>, directory: &Path, kernel: &str) -> Result<f64> {
     let program = find(directory, kernel, mpi.ranks())?;
     let output = mpi.run(&program, &[], END_WITHIN)?.success(kernel)?;

@@ -29,9 +29,6 @@ pub struct RoundTrips {
 }
 
 /// Plays from `client` to `server`, which has the address `at`, for the time `duration`.
-///
-/// # Errors
-/// The connection cannot be made, or breaks.
 pub fn play(
     client: &Namespace,
     server: &Namespace,
@@ -47,9 +44,6 @@ pub fn play(
 }
 
 /// Plays between two threads, over a pair of Unix sockets, for the time `duration`.
-///
-/// # Errors
-/// No sockets.
 pub fn play_at_home(duration: Duration) -> Result<RoundTrips> {
     let (near, far) = UnixStream::pair()?;
     for end in [&near, &far] {
@@ -76,9 +70,6 @@ impl RoundTrips {
 }
 
 /// A histogram of times in nanoseconds, as [`RoundTrips::of`] takes it.
-///
-/// # Errors
-/// None is expected.
 pub fn histogram() -> Result<Histogram<u64>> {
     Histogram::new_with_bounds(1, LONGEST_NS, 3).context("a histogram of round trips")
 }

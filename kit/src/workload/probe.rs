@@ -29,9 +29,6 @@ pub struct Probe<'a> {
 impl<'a> Probe<'a> {
     /// Starts a server on `server`, which `client` reaches at `address`, with the program
     /// beside `tabane`, the executable of a daemon.
-    ///
-    /// # Errors
-    /// It cannot be started, or does not listen in time.
     pub fn start(
         tabane: &Path,
         client: &'a Namespace,
@@ -58,9 +55,6 @@ impl<'a> Probe<'a> {
     }
 
     /// What the measurement `what` with these flags reports.
-    ///
-    /// # Errors
-    /// It fails or does not end in time; its own words are quoted.
     pub fn measure(&self, what: &[&str], flags: &[&str]) -> Result<Value> {
         let mut command = self.client.command(&self.program);
         command.args(what).args(flags).arg("--json");
@@ -69,9 +63,6 @@ impl<'a> Probe<'a> {
     }
 
     /// Ends the server.
-    ///
-    /// # Errors
-    /// It does not end well.
     pub fn stop(self) -> Result<()> {
         self.server.stop()?.success("the server").map(drop)
     }

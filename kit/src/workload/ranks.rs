@@ -37,9 +37,6 @@ struct Peer {
 
 impl Ranks {
     /// A rank on each of `hosts`, which have these `addresses` in the network that is measured.
-    ///
-    /// # Errors
-    /// They cannot be connected.
     pub fn connect(hosts: &[Namespace], addresses: &[IpAddr]) -> Result<Ranks> {
         let mut peers: Vec<Vec<Option<Peer>>> =
             hosts.iter().map(|_| hosts.iter().map(|_| None).collect()).collect();
@@ -60,9 +57,6 @@ impl Ranks {
     }
 
     /// Has each rank do its `steps` so many times; returns how long all took.
-    ///
-    /// # Errors
-    /// A connection breaks, or is silent for too long.
     pub fn run(&self, steps: &[Arc<Vec<Step>>], times: usize) -> Result<Duration> {
         let began = Instant::now();
         for (orders, steps) in self.orders.iter().zip(steps) {

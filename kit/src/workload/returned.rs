@@ -14,9 +14,6 @@ const CHUNK: usize = 64 << 10;
 
 /// Streams for so many seconds from `client` to `server`, which has the address `at`; returns what came back in each of them, in
 /// 10^6 bytes.
-///
-/// # Errors
-/// The connection cannot be made, or breaks.
 pub fn stream(client: &Namespace, server: &Namespace, at: SocketAddr, seconds: usize) -> Result<Vec<f64>> {
     let listen = || Stream::Tcp.listen(at);
     let (listener, at) = server.enter(listen)?.with_context(|| format!("listening at {at}"))?;

@@ -88,9 +88,6 @@ struct Received {
 
 impl Sequence {
     /// Starts sending from `client` to `server`, which has the IPv4 address `at`, for at most `limit`.
-    ///
-    /// # Errors
-    /// No socket, or a pace out of its bounds.
     pub fn start(
         client: &Namespace,
         server: &Namespace,
@@ -107,18 +104,12 @@ impl Sequence {
     }
 
     /// Ends the sending, waits for what is on its way, and tells what became of all.
-    ///
-    /// # Errors
-    /// A socket broke.
     pub fn finish(self) -> Result<Outcome> {
         self.receiving.total.fetch_min(UNDER_WAY - 1, Ordering::Relaxed);
         self.outcome()
     }
 
     /// Waits until all that fits into the time limit has been sent, else as [`Sequence::finish`].
-    ///
-    /// # Errors
-    /// As [`Sequence::finish`].
     pub fn outcome(self) -> Result<Outcome> {
         let sent_ns = joined(self.sender);
         let received = joined(self.receiving.receiver)?;
@@ -128,9 +119,6 @@ impl Sequence {
 
 impl Receiving {
     /// Starts receiving on `server`, which has the IPv4 address `at`, what another machine sends for at most `limit`.
-    ///
-    /// # Errors
-    /// No socket.
     pub fn start(server: &Namespace, at: SocketAddr, pace: Pace, limit: Duration) -> Result<Receiving> {
         let socket = server.enter(|| UdpSocket::bind(at))?.with_context(|| format!("binding to {at}"))?;
         sockopt::set_socket_recv_buffer_size_force(&socket, RECEIVE_BUFFER_BYTES)
@@ -144,9 +132,6 @@ impl Receiving {
     }
 
     /// Waits for what is on its way, and tells what became of all that [`send_to`] has sent.
-    ///
-    /// # Errors
-    /// The socket broke.
     pub fn finish(self, sent_ns: &[u64]) -> Result<Outcome> {
         self.total.store(sent_ns.len() as u64, Ordering::Release);
         Ok(joined(self.receiver)?.compared_with(sent_ns))
@@ -154,9 +139,6 @@ impl Receiving {
 }
 
 /// Sends to a [`Receiving`] on another machine for as long as `limit`; returns when each was sent.
-///
-/// # Errors
-/// No socket, or one that breaks.
 pub fn send_to(client: &Namespace, at: SocketAddr, pace: Pace, limit: Duration) -> Result<Vec<u64>> {
     let socket = connected(client, at)?;
     send_all(&socket, pace, limit, &AtomicU64::new(UNDER_WAY))

@@ -27,9 +27,6 @@ pub struct Server {
 
 impl Server {
     /// Starts a server in `host` and waits until it listens.
-    ///
-    /// # Errors
-    /// It does not start, or does not listen in time.
     pub fn start(host: &Namespace) -> Result<Server> {
         let directory = tempfile::tempdir().context("a directory for Redis")?;
         let mut command = host.command("redis-server");
@@ -50,9 +47,6 @@ pub struct Load {
 
 impl Load {
     /// Starts so many clients in `host` of the store at `server`, which have as many requests as take about `seconds`.
-    ///
-    /// # Errors
-    /// redis-benchmark cannot be started.
     pub fn start(host: &Namespace, server: IpAddr, clients: u16, seconds: u32) -> Result<Load> {
         let mut command = host.command("redis-benchmark");
         command.args(["-h", &server.to_string(), "-p", &PORT.to_string(), "-c", &clients.to_string()]);
@@ -63,9 +57,6 @@ impl Load {
     }
 
     /// Waits for its end; returns requests per second.
-    ///
-    /// # Errors
-    /// redis-benchmark fails, as it does when a connection is lost, or does not end in time.
     pub fn finish(self) -> Result<f64> {
         let output = self.process.wait(self.limit)?.success("redis-benchmark")?;
         rate(&output).with_context(|| format!("what redis-benchmark reports: {output}"))

@@ -145,17 +145,11 @@ impl Source {
 
 impl Transfer {
     /// Starts sending `source` by TCP from `client` to `server`, which has the address `at`.
-    ///
-    /// # Errors
-    /// The connection cannot be prepared.
     pub fn start(client: &Namespace, server: &Namespace, at: SocketAddr, source: Source) -> Result<Transfer> {
         Transfer::over(Carrier::Tcp, client, server, at, source)
     }
 
     /// As [`Transfer::start`], over any `carrier`.
-    ///
-    /// # Errors
-    /// As [`Transfer::start`].
     pub fn over(
         carrier: Carrier,
         client: &Namespace,
@@ -187,9 +181,6 @@ impl Transfer {
     }
 
     /// Lets the copy at work be the last one, and waits for its arrival, no longer than [`ARRIVES_WITHIN`] and one silence.
-    ///
-    /// # Errors
-    /// The clock cannot be read; a lost connection is not an error but part of the outcome.
     pub fn finish(self) -> Result<Outcome> {
         self.finish_until(Instant::now() + ARRIVES_WITHIN)
     }
@@ -222,8 +213,6 @@ impl End {
         self.is_last.load(Ordering::Relaxed)
     }
 
-    /// # Errors
-    /// It is too late for the rest.
     fn is_in_time(&self) -> Result<()> {
         let is_late = self.latest.get().is_some_and(|latest| Instant::now() > *latest);
         ensure!(!is_late, "not all has arrived {ARRIVES_WITHIN:?} after it was waited for");
@@ -238,9 +227,6 @@ impl Received {
     }
 
     /// Takes what was read.
-    ///
-    /// # Errors
-    /// It comes too late.
     fn take(&mut self, mut bytes: &[u8]) -> Result<()> {
         self.end.is_in_time()?;
         self.gaps.note(monotonic_ns()?);

@@ -48,9 +48,6 @@ pub struct Watchers {
 
 impl Watchers {
     /// Starts them on `host`, with the programs beside the daemon's, `tabane`, and waits until they see the bundle.
-    ///
-    /// # Errors
-    /// A program does not start, or sees nothing in time.
     pub fn start(host: &Namespace, tabane: &Path) -> Result<Watchers> {
         let directory = tempfile::tempdir()?;
         let token = directory.path().join("token");
@@ -90,9 +87,6 @@ impl Watchers {
     }
 
     /// Ends them, and checks that each has seen the bundle.
-    ///
-    /// # Errors
-    /// One has not, or does not end well.
     pub fn stop(self) -> Result<()> {
         self.page.shutdown(Shutdown::Both)?;
         drop(self.goes_on);

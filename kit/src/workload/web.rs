@@ -64,9 +64,6 @@ pub struct Server {
 
 impl Server {
     /// Starts a server in `host` and waits until it listens.
-    ///
-    /// # Errors
-    /// It does not start, or does not listen in time.
     pub fn start(host: &Namespace) -> Result<Server> {
         let directory = tempfile::tempdir().context("a directory for nginx")?;
         for file in File::ALL {
@@ -136,9 +133,6 @@ impl Outcome {
 
 impl Load {
     /// Starts so many clients in `host` that fetch `file` from `server`.
-    ///
-    /// # Errors
-    /// wrk cannot be started.
     pub fn start(host: &Namespace, server: IpAddr, file: File, clients: u16, seconds: u32) -> Result<Load> {
         let script = tempfile::Builder::new().suffix(".lua").tempfile().context("a script for wrk")?;
         fs::write(script.path(), REPORT)?;
@@ -151,9 +145,6 @@ impl Load {
     }
 
     /// Waits for its end.
-    ///
-    /// # Errors
-    /// wrk fails, or does not end in time.
     pub fn finish(self) -> Result<Outcome> {
         let output = self.process.wait(self.limit)?.success("wrk")?;
         outcome(&output).with_context(|| format!("what wrk reports: {output}"))

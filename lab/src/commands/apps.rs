@@ -37,9 +37,6 @@ pub struct Options {
 }
 
 /// Measures all loads.
-///
-/// # Errors
-/// A missing prerequisite, or a program that fails.
 pub fn run(options: &Options) -> Result<ExitCode> {
     let common = &options.common;
     let bench = Bench {

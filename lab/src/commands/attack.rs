@@ -73,9 +73,6 @@ struct Scene<'a> {
 }
 
 /// Runs the wanted attacks.
-///
-/// # Errors
-/// A missing prerequisite, or a tool or daemon that fails.
 pub fn run(options: &Options) -> Result<ExitCode> {
     let common = &options.common;
     let daemon = common.daemon()?;

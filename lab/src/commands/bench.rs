@@ -43,9 +43,6 @@ pub struct Options {
 }
 
 /// Runs the comparison.
-///
-/// # Errors
-/// A missing prerequisite, or a tool or daemon that fails.
 pub fn run(options: &Options) -> Result<ExitCode> {
     let common = &options.common;
     let (seconds, rounds) = if options.quick { (1, 1) } else { (options.seconds, options.rounds) };

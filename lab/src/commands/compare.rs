@@ -76,9 +76,6 @@ struct Change {
 }
 
 /// Compares two reports.
-///
-/// # Errors
-/// A file cannot be read, or is no report of this program; the new report cannot be written.
 pub fn run(options: &Options) -> Result<ExitCode> {
     let (a, b) = (Kept::read(&options.a)?, Kept::read(&options.b)?);
     let mut report = Report::new("compare", b.seed);

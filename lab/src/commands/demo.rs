@@ -43,9 +43,6 @@ pub struct Options {
 }
 
 /// Runs the demonstration.
-///
-/// # Errors
-/// A missing prerequisite, or a tool or daemon that fails.
 pub fn run(options: &Options) -> Result<ExitCode> {
     let common = &options.common;
     let daemon = common.daemon()?;

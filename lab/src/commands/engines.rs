@@ -29,17 +29,11 @@ use tabane_kit::topology::{LinkPlan, Plan, Topology, Wiring, address};
 use tabane_kit::workload::{Stream, ping_pong};
 
 /// Lets `bundles` wait by `engine`.
-///
-/// # Errors
-/// A daemon refuses.
 pub fn choose(engine: Method, bundles: &[Bundle<'_>]) -> Result<()> {
     bundles.iter().try_for_each(|bundle| bundle.ask(&["receive", DEVICE, engine.name()]).map(drop))
 }
 
 /// Processor time that the daemons of `bundles` have used, in seconds.
-///
-/// # Errors
-/// One has ended.
 pub fn daemons_seconds(bundles: &[Bundle<'_>]) -> Result<f64> {
     bundles.iter().filter_map(Bundle::pid).map(cpu::exact_seconds).sum()
 }
@@ -73,9 +67,6 @@ const LOADS: [u64; 6] = [10, 100, 1_000, 10_000, 100_000, 1_000_000];
 const LOADS_QUICK: [u64; 3] = [10, 1_000, 100_000];
 
 /// Measures all engines at all loads.
-///
-/// # Errors
-/// A missing prerequisite, or a daemon that fails.
 pub fn run(options: &Options) -> Result<ExitCode> {
     let common = &options.common;
     let (seconds, rounds) = if options.quick { (1, 1) } else { (options.seconds, options.rounds) };

@@ -54,9 +54,6 @@ pub struct Options {
 }
 
 /// Writes the pages, in the working directory.
-///
-/// # Errors
-/// A report lacks a figure, or a page cannot be read or written.
 pub fn run(options: &Options) -> Result<ExitCode> {
     let mut page = fs::read_to_string(PAGE).context(PAGE)?;
     for path in &options.reports {

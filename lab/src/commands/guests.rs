@@ -84,9 +84,6 @@ impl Options {
 }
 
 /// Lets them meet, part and meet again.
-///
-/// # Errors
-/// A missing prerequisite, or a guest that does not boot, fails or takes too long.
 pub fn run(options: &Options) -> Result<ExitCode> {
     if let Some(slot) = options.slot {
         return node::work(options, slot).map(|()| ExitCode::SUCCESS);

@@ -111,9 +111,6 @@ impl Options {
 }
 
 /// Measures.
-///
-/// # Errors
-/// A missing prerequisite, or a guest that does not boot, fails or takes too long.
 pub fn run(options: &Options) -> Result<ExitCode> {
     if let Some(side) = options.side {
         return node::work(options, side).map(|()| ExitCode::SUCCESS);

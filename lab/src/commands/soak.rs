@@ -75,9 +75,6 @@ fn minutes(text: &str) -> Result<Duration, String> {
 }
 
 /// Runs the soak.
-///
-/// # Errors
-/// A missing prerequisite, a tool that fails, or a daemon that ends by itself.
 pub fn run(options: &Options) -> Result<ExitCode> {
     let common = &options.common;
     let daemon = common.daemon()?;

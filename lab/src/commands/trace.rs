@@ -27,9 +27,6 @@ pub struct Options {
 }
 
 /// Prints the trace.
-///
-/// # Errors
-/// It cannot be written.
 pub fn run(options: &Options) -> Result<ExitCode> {
     let Options { seed, low, high, period } = *options;
     let mut out = std::io::BufWriter::new(std::io::stdout().lock());

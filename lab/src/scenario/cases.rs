@@ -45,9 +45,6 @@ impl Wish {
 }
 
 /// Reads `text`, the content of the file that the user named `name`.
-///
-/// # Errors
-/// Everything that is wrong with it.
 pub(super) fn parse(name: &str, text: &str, wish: &Wish) -> Result<Vec<Case>, Vec<Problem>> {
     let is_plain = |top: &Table| !["axis", "quick"].iter().any(|key| top.contains_key(*key));
     match text.parse::<Table>() {

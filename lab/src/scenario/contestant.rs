@@ -94,9 +94,6 @@ impl Way<'_> {
     }
 
     /// What the hosts' reorder qdiscs have counted, if they have such: names and counts.
-    ///
-    /// # Errors
-    /// A daemon does not answer.
     pub(super) fn reordered(&self) -> Result<Vec<(String, u64)>> {
         let devices = self.devices.iter().flatten().filter_map(kernel_path::Device::reorder_counts);
         let named =
@@ -112,9 +109,6 @@ impl Way<'_> {
     }
 
     /// Ends it.
-    ///
-    /// # Errors
-    /// A daemon or who watches it does not end as it should.
     pub(super) fn stop(self) -> Result<()> {
         self.watchers.into_iter().try_for_each(Watchers::stop)?;
         Bundle::stop_all(self.bundles)?;
@@ -261,9 +255,6 @@ impl Contestant {
     }
 
     /// Makes the path, and waits until it carries packets.
-    ///
-    /// # Errors
-    /// A tool or daemon fails, or the kernel lacks something.
     pub(super) fn start<'a>(
         self,
         topology: &'a Topology,

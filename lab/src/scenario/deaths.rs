@@ -61,9 +61,6 @@ impl Faults {
     }
 
     /// What `bundles` tell of them. Links that should be well again get some time for that.
-    ///
-    /// # Errors
-    /// A daemon does not answer.
     pub(super) fn figures(
         &self,
         bundles: &[Bundle<'_>],

@@ -44,9 +44,6 @@ const FAULT_KINDS: [&str; 8] =
 const PLACES: [Place; 3] = [Place::Sim, Place::Namespaces, Place::Guest];
 
 /// Reads `text`, the content of the file that the user named `file`.
-///
-/// # Errors
-/// Everything that is wrong with it.
 pub(super) fn parse(file: &str, text: &str) -> Result<Scenario, Vec<Problem>> {
     read(file, text, scenario)
 }

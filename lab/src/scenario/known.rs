@@ -54,9 +54,6 @@ known! {
 
 impl Known {
     /// Runs it.
-    ///
-    /// # Errors
-    /// As [`super::run`].
     pub fn run(&self) -> Result<ExitCode> {
         let (name, text, manner) = self.parts();
         let json = PathBuf::from(format!("target/lab/{name}.json"));

@@ -33,9 +33,6 @@ const BUFFER_BYTES_MAX: u32 = 32 << 20;
 const LATE_SHARE: u32 = 10;
 
 /// Runs `scenario` where things may take `slowdown` times as long as usual.
-///
-/// # Errors
-/// A tool or daemon fails, or something arrives that was not sent.
 pub(super) fn run(
     scenario: &Scenario,
     contestant: Contestant,

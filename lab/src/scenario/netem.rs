@@ -12,9 +12,6 @@ const LIMIT: u64 = 10_000;
 
 /// Has the switch's port at the end of `direction` do `impairment`, to single frames where that makes a difference: netem loses
 /// and delays whole what it is given.
-///
-/// # Errors
-/// What `ip` and `tc` complain about.
 pub(super) fn impair(
     topology: &Topology,
     link: usize,

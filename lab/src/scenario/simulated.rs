@@ -46,10 +46,6 @@ const RIVAL_PAYLOAD: f64 = 1_448.0 / 1_500.0;
 const CELL_HEADERS: u16 = 48;
 
 /// Runs `scenario`.
-///
-/// # Errors
-/// Links that cannot be used from the beginning, a file that does not arrive, or an invariant of the simulator that
-/// does not hold.
 pub(super) fn run(scenario: &Scenario, contestant: Contestant, seed: u64) -> Result<Vec<Measure>> {
     let mut measures = Vec::new();
     for (turn, scenario) in scenario.turns() {

@@ -38,9 +38,6 @@ pub(super) struct Trace {
 
 impl Trace {
     /// Makes the trace up that has this name, or reads the file of this name in `directory`.
-    ///
-    /// # Errors
-    /// What is wrong with it; [`TRACE_ALLOWED`] completes the sentence.
     pub(super) fn named(name: &str, directory: &Path) -> Result<Trace, String> {
         let Some(seed) = name.strip_prefix(MADE_UP) else {
             return Trace::read(&directory.join(name).display().to_string());
@@ -50,9 +47,6 @@ impl Trace {
     }
 
     /// Reads the file at `path`.
-    ///
-    /// # Errors
-    /// What is wrong with it; [`TRACE_ALLOWED`] completes the sentence.
     fn read(path: &str) -> Result<Trace, String> {
         let unreadable = |error: std::io::Error| format!("{} cannot be read: {error}", quoted(path));
         let mut text = String::new();

@@ -22,9 +22,6 @@ pub(super) struct Log {
 
 impl Log {
     /// Opens the log of the bundle `name`.
-    ///
-    /// # Errors
-    /// It is not up, or is not to be asked.
     pub(super) fn open(name: &str) -> Result<Self, AskError> {
         let stream = open_request(name, &Request::Follow)?;
         stream.set_nonblocking(true)?;
@@ -32,9 +29,6 @@ impl Log {
     }
 
     /// The events that come within this time; none: the time has passed.
-    ///
-    /// # Errors
-    /// The bundle has closed the log.
     pub(super) fn wait(&mut self, time: Duration) -> io::Result<Vec<Entry>> {
         let timeout = Timespec::try_from(time).map_err(io::Error::other)?;
         match poll(&mut [PollFd::new(&self.stream, PollFlags::IN)], Some(&timeout)) {

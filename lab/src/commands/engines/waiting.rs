@@ -51,9 +51,6 @@ pub fn rows() -> Vec<Row> {
 }
 
 /// Takes a sample of each.
-///
-/// # Errors
-/// A daemon fails, or the connection between the hosts.
 pub fn take(topology: &Topology, bundles: &[Bundle<'_>], rows: &mut [Row]) -> Result<()> {
     let at = SocketAddr::new(bundle::address(1), 0);
     for row in rows {
