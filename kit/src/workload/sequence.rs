@@ -4,8 +4,9 @@
 //! next tick. So is what finds no device at all.
 
 use std::fmt;
+use std::fs;
 use std::io;
-use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, UdpSocket};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread::{self, JoinHandle};
@@ -170,12 +171,27 @@ fn send_all(socket: &UdpSocket, pace: Pace, limit: Duration, total: &AtomicU64) 
         let due = interval * u32::try_from(number)?;
         thread::sleep(due.saturating_sub(start.elapsed()));
         match socket.send(&datagram(number, pace.bytes)) {
-            Ok(_) => sent_ns.push(monotonic_ns()?),
+            Ok(_) => {
+                sent_ns.push(monotonic_ns()?);
+                while number == 0 && start.elapsed() < limit && is_asked_for(socket.peer_addr()?.ip()) {
+                    thread::sleep(interval);
+                }
+            }
             Err(error) if is_not_sent(&error) => thread::sleep(interval),
             Err(error) => return Err(error).context("sending a datagram"),
         }
     }
     Ok(sent_ns)
+}
+
+/// Whether this thread's kernel still asks for the address of a neighbour. It keeps what is sent meanwhile, and when the answer comes, later
+/// datagrams overtake that.
+fn is_asked_for(neighbour: IpAddr) -> bool {
+    let known = fs::read_to_string("/proc/thread-self/net/arp").unwrap_or_default();
+    known.lines().any(|line| {
+        let mut words = line.split_whitespace();
+        words.next() == Some(&neighbour.to_string()) && words.nth(1) == Some("0x0")
+    })
 }
 
 /// Whether the kernel says that a datagram has not left: no room, or no device with a route or the sender's address
