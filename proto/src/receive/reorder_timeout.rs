@@ -23,54 +23,73 @@ const PERIOD: Duration = Duration::from_secs(1);
 /// With repair: the time to notice that a link under load is dead (see [`crate::link::health`]), with a margin.
 const NOTICE: Duration = Duration::from_millis(12);
 
+/// How far away links are is forgotten sooner: what a fault held up is not further away.
+const PERIOD_OF_WAYS: Duration = Duration::from_millis(300);
+
+/// The largest of a period and of the one before.
+#[derive(Debug)]
+struct Largest {
+    began: Instant,
+    period: Duration,
+    values: [Duration; 2],
+}
+
+impl Largest {
+    fn note(&mut self, now: Instant, value: Duration) {
+        self.roll(now);
+        self.values[0] = self.values[0].max(value);
+    }
+
+    fn roll(&mut self, now: Instant) {
+        let periods = now.since(self.began).as_nanos() / self.period.as_nanos();
+        if periods > 0 {
+            let last = if periods == 1 { self.values[0] } else { Duration::ZERO };
+            (self.began, self.values) = (now, [Duration::ZERO, last]);
+        }
+    }
+
+    fn get(&self) -> Duration {
+        self.values[0].max(self.values[1])
+    }
+}
+
 /// The reorder timeout of a peer's lanes, and the skew that it follows.
 #[derive(Debug)]
 pub(crate) struct ReorderTimeout {
-    period_began: Instant,
-    /// The largest skew of this period and of the one before.
-    largest: [Duration; 2],
-    /// The same of heartbeats alone, which nobody sends again. One that is further away than [`FAR`] shares no flow and is not waited for.
-    ways: [Duration; 2],
+    skew: Largest,
+    /// That of heartbeats alone, which nobody sends again. One that is further away than [`FAR`] shares no flow and is not waited for.
+    ways: Largest,
 }
 
 impl ReorderTimeout {
     /// Before anything is measured the links may be far apart.
     pub(crate) fn new(now: Instant) -> Self {
-        Self { period_began: now, largest: [Duration::from_millis(5); 2], ways: [Duration::ZERO; 2] }
+        let skew = Largest { began: now, period: PERIOD, values: [Duration::from_millis(5); 2] };
+        Self { skew, ways: Largest { began: now, period: PERIOD_OF_WAYS, values: [Duration::ZERO; 2] } }
     }
 
     /// A late cell closed a gap after this time.
     pub(crate) fn saw_gap(&mut self, now: Instant, waited: Duration) {
-        self.roll(now);
-        self.largest[0] = self.largest[0].max(waited);
+        self.skew.note(now, waited);
     }
 
     /// A heartbeat was so much later than on the fastest link.
     pub(crate) fn saw_skew(&mut self, now: Instant, skew: Duration) {
-        self.saw_gap(now, skew);
-        self.ways[0] = self.ways[0].max(skew.min(FAR));
+        self.skew.note(now, skew);
+        self.ways.note(now, skew.min(FAR));
     }
 
     /// The timeout now. `round_trip`: with repair, to the peer and back.
     pub(crate) fn wait(&mut self, now: Instant, round_trip: Option<Duration>) -> Duration {
-        self.roll(now);
+        self.skew.roll(now);
+        self.ways.roll(now);
         self.latest(round_trip)
     }
 
     /// The timeout as it was when something was measured or asked for last.
     pub(crate) fn latest(&self, round_trip: Option<Duration>) -> Duration {
-        let skew = 2 * self.largest[0].max(self.largest[1]);
         let repair = round_trip.map_or(Duration::ZERO, |round_trip| NOTICE + 2 * round_trip);
-        (skew + repair).clamp(SHORTEST, LONGEST + self.ways[0].max(self.ways[1]))
-    }
-
-    fn roll(&mut self, now: Instant) {
-        let periods = now.since(self.period_began).as_nanos() / PERIOD.as_nanos();
-        if periods > 0 {
-            let next =
-                |[last, _]: [Duration; 2]| [Duration::ZERO, if periods == 1 { last } else { Duration::ZERO }];
-            *self = Self { period_began: now, largest: next(self.largest), ways: next(self.ways) };
-        }
+        (2 * self.skew.get() + repair).clamp(SHORTEST, LONGEST + self.ways.get())
     }
 }
 
