@@ -118,7 +118,7 @@ pub(crate) struct Waiting {
     pub(crate) cells: usize,
     /// Bytes of each.
     pub(crate) cell_bytes: usize,
-    /// How many leave, over whichever link, until the last one that waits now in the same flow has left.
+    /// How many cells leave, over whichever link, until the last one of the flow that waits now has left.
     pub(crate) backlog: usize,
     /// To the peer and back, over the longest way.
     pub(crate) round_trip: Duration,

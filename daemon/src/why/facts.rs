@@ -44,7 +44,7 @@ pub(crate) struct Path {
     pub(super) can: Option<u64>,
     /// How much later than over the fastest one cells arrive, in microseconds, in the direction in which this node sends.
     pub(super) skew_us: u64,
-    /// By how much its delay varies, in microseconds; 0: not that anyone knows.
+    /// By how much its delay varies, in microseconds; 0: it is taken for steady.
     pub(super) variation_us: u64,
     /// Share of the cells that were lost.
     pub(super) loss: f64,

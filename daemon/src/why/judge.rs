@@ -169,7 +169,7 @@ fn links(facts: &Facts) -> Option<Found> {
     sound("links-full", format!("Nothing is wrong: {links} ({full})."))
 }
 
-/// A link that is too far away to carry part of a connection, beside others that are full.
+/// A link is too far away to carry part of a connection, and the others are full.
 fn far_link(facts: &Facts) -> Option<Found> {
     if !facts.sends || facts.policy != "adaptive" {
         return None;
@@ -188,7 +188,7 @@ fn far_link(facts: &Facts) -> Option<Found> {
     fault(
         "far-link",
         sentence,
-        format!("a class of traffic that may take {} alone, by `policy = \"hash\"`", far.nic),
+        format!("a class with `policy = \"hash\"`: some of its connections take {} alone", far.nic),
     )
 }
 
@@ -197,7 +197,7 @@ fn varying_link(facts: &Facts) -> Option<Found> {
     let varies = |path: &&Path| facts.sends && path.state == PathState::Up && path.variation_us > 0;
     let path = facts.paths.iter().filter(varies).find(|path| path.can.is_some() && !path.is_full())?;
     let sentence = format!(
-        "{} varies: its delay differs by {} ms, so what it can carry is known only as far as it was asked to carry more; it carries {} of {}.",
+        "The delay of {} varies by {} ms, so its rate is measured by what it delivers: it carries {} of {}.",
         path.nic,
         path.variation_us / 1_000,
         rate(path.carried),
@@ -206,7 +206,7 @@ fn varying_link(facts: &Facts) -> Option<Found> {
     fault(
         "varying-link",
         sentence,
-        format!("a longer look, or `rate` for {}, if its contract names one", path.nic),
+        format!("a second look, after more traffic; or `rate` for {}, if its contract states one", path.nic),
     )
 }
 

@@ -130,8 +130,8 @@ fn read_once(mut command: Command, end: Instant, content: &[u8]) -> Result<usize
     let mut output = child.0.stdout.take().context("nfs-cat has no output")?;
     let (mut chunk, mut at) = (vec![0; CHUNK], 0);
     while Instant::now() < end {
-        let patience = Timespec::try_from(SILENCE_MAX)?;
-        let came = poll(&mut [PollFd::new(&output, PollFlags::IN)], Some(&patience))?;
+        let timeout = Timespec::try_from(SILENCE_MAX)?;
+        let came = poll(&mut [PollFd::new(&output, PollFlags::IN)], Some(&timeout))?;
         ensure!(came > 0, "nothing was read for {SILENCE_MAX:?}");
         let length = output.read(&mut chunk)?;
         if length == 0 {

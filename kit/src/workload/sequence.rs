@@ -173,7 +173,7 @@ fn send_all(socket: &UdpSocket, pace: Pace, limit: Duration, total: &AtomicU64) 
         match socket.send(&datagram(number, pace.bytes)) {
             Ok(_) => {
                 sent_ns.push(monotonic_ns()?);
-                while number == 0 && start.elapsed() < limit && is_asked_for(socket.peer_addr()?.ip()) {
+                while number == 0 && start.elapsed() < limit && is_resolving(socket.peer_addr()?.ip()) {
                     thread::sleep(interval);
                 }
             }
@@ -184,9 +184,9 @@ fn send_all(socket: &UdpSocket, pace: Pace, limit: Duration, total: &AtomicU64) 
     Ok(sent_ns)
 }
 
-/// Whether this thread's kernel still asks for the address of a neighbour. It keeps what is sent meanwhile, and when the answer comes, later
-/// datagrams overtake that.
-fn is_asked_for(neighbour: IpAddr) -> bool {
+/// Whether ARP still resolves a neighbour's address in this thread's namespace. The kernel queues what is sent meanwhile, and lets later
+/// datagrams overtake it when the answer comes.
+fn is_resolving(neighbour: IpAddr) -> bool {
     let known = fs::read_to_string("/proc/thread-self/net/arp").unwrap_or_default();
     known.lines().any(|line| {
         let mut words = line.split_whitespace();

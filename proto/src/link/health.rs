@@ -41,7 +41,7 @@ pub(crate) const ALL_SILENT_FOR: Duration = Duration::from_millis(200);
 /// Heartbeats in a row that bring a link back.
 const HEARTBEATS_TO_RISE: u8 = 3;
 
-/// Cells that are asked for together, as long as it takes to ask again: no more than one path carries meanwhile.
+/// Cells that are held are asked for so many at a time: another path carries them before the next request.
 const HELD_TOGETHER: u64 = 64;
 
 /// A change of the judgement.
@@ -71,7 +71,7 @@ pub(crate) struct Health {
     gaps: Gaps,
     /// Cells that are missing before the latest one.
     skipped: u64,
-    /// Cells up to this number were asked for, for the link holds them.
+    /// Cells below this number that the link held were asked for.
     asked: u64,
     /// What the peer's programs sent on the path.
     pub(crate) told: Told,
@@ -199,12 +199,12 @@ impl Health {
         (waited >= limit).then(|| self.down(now, Signal::Silence { waited }))
     }
 
-    /// Numbers that the link holds although it brings something: they have been missing for longer than `late`. Each is told once, and
-    /// [`HELD_TOGETHER`] at most.
+    /// The numbers of cells that the link holds although it brings others: they have been missing for longer than `late`. Each number is
+    /// returned once, and [`HELD_TOGETHER`] at a time.
     pub(crate) fn take_held(&mut self, now: Instant, next: u64, late: Duration) -> Option<Range<u64>> {
         let end = self.black_hole.missing_for(now, next, late).filter(|_| self.up)?;
         let first = next.max(self.asked);
-        self.asked = end.min(first + HELD_TOGETHER);
+        self.asked = end.min(first + HELD_TOGETHER).max(first);
         (first < self.asked).then_some(first..self.asked)
     }
 

@@ -10,11 +10,11 @@ use alloc::vec::Vec;
 use core::ops::Range;
 use core::time::Duration;
 
-/// A link of which cells come so much later than those of the nearest one is too far away to share flows with it.
+/// No flow is shared with a link whose cells come later than this, compared with the nearest link's.
 pub const FAR: Duration = Duration::from_millis(100);
-/// One of which they come no later than this is near.
+/// A link whose cells come no later than this is near.
 pub(crate) const NEAR: Duration = Duration::from_millis(10);
-/// What comes so much later than its link's cells do is held there; no flow is shared with a link of which they come later than [`FAR`].
+/// A link holds a cell that comes so much later than its cells usually do.
 const HELD_AFTER: Duration = Duration::from_millis(30);
 /// The paths to a peer that has joined are up after this time, or never: heartbeats are quick until then.
 const RISES_WITHIN: Duration = Duration::from_millis(100);
@@ -166,7 +166,8 @@ impl Paths {
         self.near().filter_map(|path| path.round_trip).max().unwrap_or_default()
     }
 
-    /// How much later than on the nearest link that is up cells come on the furthest, of those that may share a flow, if that is not near.
+    /// How much later cells come over the furthest link than over the nearest, of those that are up and may share a flow; zero where all
+    /// are near.
     pub(crate) fn spread(&self) -> Duration {
         let skews = || self.near().map(|path| path.skew);
         let spread = skews().max().unwrap_or_default() - skews().min().unwrap_or_default();
@@ -180,7 +181,7 @@ impl Paths {
         up().filter(move |path| path.skew <= least + FAR)
     }
 
-    /// Numbers of its link that are held there for much longer than on the way of others, although some come: [`Health::take_held`](crate::link::health::Health::take_held).
+    /// The numbers of cells that the peer's link holds, some at a time: [`Health::take_held`](crate::link::health::Health::take_held).
     pub(crate) fn take_held(&mut self, now: Instant, link: u8) -> Option<Range<u64>> {
         let fastest = self.fastest();
         let path = &mut self.inbound[usize::from(link)];

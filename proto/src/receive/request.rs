@@ -49,8 +49,8 @@ impl Receiver {
         outbox.ask_repair(index);
     }
 
-    /// Asks for what some links of peers hold, where lanes wait for it: a router may have got slow, and what it has will come in seconds.
-    /// Another link brings it sooner, and what comes late is a duplicate.
+    /// Asks for cells that a link of these peers holds while a lane waits: a router whose rate has fallen may take seconds for them, and
+    /// another link brings them sooner. The originals are dropped as duplicates.
     pub(crate) fn ask_for_held(
         &mut self,
         now: Instant,

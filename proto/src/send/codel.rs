@@ -36,7 +36,7 @@ impl Limits {
     /// A sender hears of a packet that has paid after a round trip, and takes its window back during the next (RFC 6937), which the
     /// queue makes longer.
     ///
-    /// A link that is further away than another by `spread` carries part of a flow once so much of it waits ([`crate::policy`]).
+    /// `spread`: how much further away one link is than another. The policy `adaptive` uses the further link for a flow of which more waits.
     pub(crate) fn of(round_trip: Duration, spread: Duration) -> Self {
         Self {
             target: TARGET.max(round_trip / 5) + spread,

@@ -1,8 +1,8 @@
 //! Which lane a flow takes, and that it keeps it.
 //!
-//! Called by [`crate::send::segment`]. A new flow gets a lane that no other uses, as long as there is one. Under a policy that binds flows to links, those of one
-//! link share lanes with each other alone: else each would wait for the slower link, where it leaves as well as where it
-//! arrives.
+//! Called by [`crate::send::segment`]. A new flow gets a lane that no other flow uses, as long as there is one. Under a policy that binds
+//! flows to links, those of one link share lanes with each other alone: else each would wait for the slower link, where it leaves as well
+//! as where it arrives.
 //!
 //! Invariant: a flow changes its lane only when nothing of it is on its way, for the order among lanes is not kept.
 
@@ -18,9 +18,9 @@ use core::time::Duration;
 
 /// Flows that are told apart; those whose hashes fall on one entry keep one lane.
 const FLOWS: usize = 4_096;
-/// Nothing waits here of a flow that has been silent for so long: its policy may bind it to another link.
+/// A flow that has been silent for so long has nothing in the queues here, and its policy may bind it to another link.
 const SILENT_FOR: Duration = Duration::from_secs(1);
-/// Nothing is on its way of a flow that has been silent for so long, whatever a link holds.
+/// A flow that has been silent for so long has nothing on its way, however long a link holds cells.
 const GONE_AFTER: Duration = Duration::from_secs(30);
 
 /// A flow, or several.
@@ -64,8 +64,8 @@ impl FlowLanes {
         lane
     }
 
-    /// The lane for a new flow, of those of the link with this index of so many: by its hash, and if that one is in use, the one of which
-    /// nothing was sent for longest. So flows wait for each other only where more are there than lanes.
+    /// The lane for a new flow, of those of the link with this index of so many. Its hash chooses; where another flow uses that lane, the flow
+    /// gets the lane that has been silent for longest.
     fn free(&self, now: Instant, flow: u64, (index, links): (usize, usize)) -> u8 {
         let of_each = LANES / links;
         let first = usize::try_from(flow % of_each as u64).unwrap_or_default();
@@ -80,8 +80,9 @@ impl Sender {
     pub(super) fn in_lane(&mut self, now: Instant, like: Cell, flow: Flow, around: &Around<'_>) -> Cell {
         let lane = self.flow_lanes.kept(now, flow.hash, SILENT_FOR).unwrap_or_else(|| {
             let link = self.link_of(now, like, around);
-            let before = || self.flow_lanes.kept(now, flow.hash, GONE_AFTER);
-            link.map_or_else(before, |_| None).unwrap_or_else(|| {
+            let lanes = &mut self.flow_lanes;
+            let before = if link.is_none() { lanes.kept(now, flow.hash, GONE_AFTER) } else { None };
+            before.unwrap_or_else(|| {
                 let lane = self.flow_lanes.free(now, flow.hash, link.unwrap_or((0, 1)));
                 self.flow_lanes.keep(now, flow.hash, lane)
             })

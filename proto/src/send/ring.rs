@@ -49,7 +49,7 @@ pub(crate) struct Cell {
     pub(crate) treatment: Treatment,
     /// Links that it was put on and that are not known to have lost it.
     pub(crate) copies: u8,
-    /// Cells that leave before the last one that waited behind it in its flow, as it left the queue.
+    /// How many cells leave the queue after it until its flow's last one has left, those of other flows included; set when it leaves.
     pub(crate) behind: u32,
 }
 

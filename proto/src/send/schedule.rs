@@ -58,12 +58,10 @@ impl Sender {
             let numbered = self.outgoing.len();
             let Self { queue, ring, outgoing: out, .. } = self;
             let (links, counters) = (&*around.links, &mut *around.counters);
+            let way = |paths: &Paths| (paths.round_trip(), paths.spread());
             let limits = |peer| {
-                let paths = links.paths(peer);
-                Limits::of(
-                    paths.map_or(Duration::ZERO, Paths::round_trip),
-                    paths.map_or(Duration::ZERO, Paths::spread),
-                )
+                let (round_trip, spread) = links.paths(peer).map(way).unwrap_or_default();
+                Limits::of(round_trip, spread)
             };
             if !queue.take_turn(&mut Turn { now, most, ring, counters, out }, limits) {
                 return;
@@ -96,7 +94,7 @@ impl Sender {
         Some(self.bytes_in(span)? / self.cell_max(sessions))
     }
 
-    /// How many bytes they carry. One that is further away and of which nobody knows what it carries has not been needed.
+    /// How many bytes they carry. A further link whose rate is not known counts as none: it has not been needed.
     fn bytes_in(&self, span: Duration) -> Option<usize> {
         let least = self.least_skew();
         let rate = |choice: &Choice| choice.rate.or((choice.skew > least + NEAR).then_some(0));
@@ -118,18 +116,19 @@ impl Sender {
             return Some(Share { index: 0, cells });
         }
         let (now, flow, round_trip) = (around.now, treatment.flow, self.round_trip);
-        // What is sent again is waited for, whatever else waits.
+        // A lane waits for what is sent again, however much of its flow is behind it.
         let backlog = match source {
             Source::New => self.outgoing.len() + self.ring.cell(self.run[0]).behind as usize,
             _ => cells,
         };
         let waiting = Waiting { now, peer, flow, cells, cell_bytes, backlog, round_trip };
         let share = self.policies.of(treatment).share(&self.choices, &waiting)?;
-        Some(Share { cells: share.cells.min(self.fellows(share.index)), ..share })
+        Some(Share { cells: share.cells.min(self.together(share.index)), ..share })
     }
 
-    /// How many cells of `run` may take a link together. What goes by a link that is further away is waited for: by no other lane.
-    fn fellows(&self, index: usize) -> usize {
+    /// How many cells of `run` may go by a link in one batch. A lane waits for a cell that takes a further link, so no cell of another lane goes
+    /// with it.
+    fn together(&self, index: usize) -> usize {
         if self.choices[index].skew <= self.least_skew() + NEAR {
             return self.run.len();
         }
