@@ -42,6 +42,15 @@ pub fn protocol(namespace: &Namespace, group: &str, name: &str) -> Result<u64> {
     protocol_counter(&tables, group, name).with_context(|| format!("the kernel counts no {group} {name}"))
 }
 
+/// Segments that TCP has sent again because they were lost. Not counted are those that the receiver reported as doubled,
+/// for the first was only late, and those that the device refused, for TCP counts each attempt.
+pub fn lost_segments(sender: &Namespace) -> Result<u64> {
+    let again = protocol(sender, "Tcp", "RetransSegs")?;
+    let in_vain =
+        protocol(sender, "TcpExt", "TCPDSACKRecvSegs")? + protocol(sender, "TcpExt", "TCPRetransFail")?;
+    Ok(again.saturating_sub(in_vain))
+}
+
 /// The thread's own view: `/proc/net` would be that of the process.
 fn read(namespace: &Namespace, table: &str) -> Result<String> {
     let path = format!("/proc/thread-self/net/{table}");
