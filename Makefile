@@ -11,7 +11,7 @@ endif
 # The oldest Rust that builds this, as Cargo.toml declares it.
 MSRV := $(shell sed -n 's/^rust-version = "\(.*\)"/\1/p' Cargo.toml)
 
-.PHONY: help build build-lab test-tools sim-nightly page page-packages install uninstall deb deb-test fleet-test guests-test kernels-test versions-test asan miri mutants release test test-all nightly stress demo bench papers figures lab sim fuzz fuzz-corpus lint style docs sbom vm-setup vm-setup-backports rivals clean rust
+.PHONY: help papers-test build build-lab test-tools sim-nightly page page-packages install uninstall deb deb-test fleet-test guests-test kernels-test versions-test asan miri mutants release test test-all nightly stress demo bench papers figures lab sim fuzz fuzz-corpus lint style docs sbom vm-setup vm-setup-backports rivals clean rust
 
 help:
 	@echo "make build      release programs in target/release"
@@ -29,9 +29,9 @@ help:
 	@echo "make bench      throughput, CPU, round trips beside bare links: 10 minutes"
 	@echo "make figures    what README.md quotes, measured and written: 15 minutes, in quiet"
 	@echo "make papers     the papers' measurements, published beside ours: 45 minutes;"
-	@echo "                RESUME=1 goes on after an interruption"
+	@echo "                RESUME=1 goes on after an interruption; ARGS='--paper P3' or ARGS=P0.skew for some"
 	@echo "make lab RUN=failover ARGS='--help'   any experiment of the lab:"
-	@echo "    engines failover aggregate loss mesh watching skew soak attack apps p1 p3"
+	@echo "    engines failover aggregate loss mesh watching soak attack apps"
 	@echo "    in guests with Debian's kernel: rivals kernel netem nics vlan guests moderation"
 	@echo "    RUN=run ARGS=lab/scenarios/two-gigabit.toml  a file (docs/scenarios.md)"
 	@echo "    RUN=compare ARGS='old.json new.json'         two reports of target/lab"
@@ -196,21 +196,30 @@ kernel_TOOLS := ethtool=ethtool
 moderation_TOOLS := iperf3=iperf3 ethtool=ethtool ping=iputils-ping
 nics_TOOLS := iperf3=iperf3
 guests_TOOLS := ping=iputils-ping
-p1_TOOLS := taskset=util-linux
 nfs_TOOLS := ganesha.nfsd=nfs-ganesha nfs-cat=libnfs-utils ganesha.nfsd=nfs-ganesha-vfs
-papers_TOOLS := iperf3=iperf3 taskset=util-linux ethtool=ethtool bonnie++=bonnie++ $(nfs_TOOLS)
-p3_TOOLS := ethtool=ethtool $(nfs_TOOLS)
+PAPERS_TOOLS := iperf3=iperf3 taskset=util-linux ethtool=ethtool bonnie++=bonnie++ $(nfs_TOOLS)
 apps_TOOLS := nginx=nginx-light wrk=wrk pgbench=postgresql-contrib setpriv=util-linux redis-server=redis-server redis-benchmark=redis-tools \
 	$(nfs_TOOLS)
-papers_ARGS := --throttle --markdown docs/results.md --html target/lab/papers.html $(if $(RESUME),--resume)
-p3_ARGS := --throttle
 kernel_ARGS := --vm target/vm-backports
 nics_ARGS := --vm target/vm-backports
-GUESTS := rivals netem vlan guests moderation papers
+GUESTS := rivals netem vlan guests moderation
 NEW_GUESTS := kernel nics
 
-demo bench papers:
+demo bench:
 	@$(MAKE) --no-print-directory lab RUN=$@
+
+# The papers' measurements have a workspace of their own, in papers/.
+papers: build-lab vm-setup
+	@lab/packages.sh ip=iproute2 tc=iproute2 $(PAPERS_TOOLS)
+	$(CARGO) build --release --locked --manifest-path papers/Cargo.toml --target-dir target
+	target/release/tabane-papers $(or $(ARGS),--throttle --markdown docs/results.md $(if $(RESUME),--resume))
+
+# It is tried here: the shortest of the measurements, and what only they run.
+papers-test: test-tools
+	cd papers && $(CARGO) fmt -- --check
+	$(CARGO) build --locked $(FEATURES) -p tabane
+	cd papers && $(CARGO) clippy --locked --all-targets --target-dir ../target -- -D warnings
+	cd papers && TABANE_BIN=$(CURDIR)/target/debug/tabane $(CARGO) test --locked --target-dir ../target
 
 # What the README and the comparison quote, with its day and its machine, in docs/figures.md: for a quiet machine.
 FIGURES := run.router-50-20 run.radio demo bench
@@ -274,7 +283,7 @@ stress: test-tools
 
 # Nightly, and before a release. A step that fails does not keep the next from its turn.
 test-all: rust
-	lab/steps.sh lint test nightly sim-nightly fuzz kernels-test versions-test asan deb-test
+	lab/steps.sh lint test nightly papers-test sim-nightly fuzz kernels-test versions-test asan deb-test
 
 # What takes minutes: guests and their NICs, fleets by etcd and DNS, browsers, experiments, and simulated worlds from five times as
 # many seeds or more. Packages: `make deb-test`.

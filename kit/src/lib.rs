@@ -12,7 +12,6 @@
 
 pub mod bonding;
 pub mod bundle;
-pub mod cgroup;
 pub mod clock;
 pub mod counters;
 pub mod cpu;

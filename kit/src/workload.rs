@@ -1,6 +1,5 @@
 //! What runs through a path: each kind of traffic is a file, ends by itself or when told to, and never waits for ever.
 
-pub mod bonnie;
 pub mod database;
 pub mod datagrams;
 pub mod delivery;
@@ -13,13 +12,9 @@ pub mod home;
 pub mod iperf;
 pub mod mounted;
 pub mod mpi;
-pub mod nfs;
-pub mod npb;
 pub mod ping;
 pub mod ping_pong;
 pub mod probe;
-pub mod ranks;
-pub mod returned;
 pub mod sequence;
 pub mod store;
 pub mod transfer;
@@ -95,7 +90,7 @@ fn bounded(stream: TcpStream) -> Result<TcpStream> {
 }
 
 /// Accepts the next connection within [`SILENCE_MAX`]; its reads and writes are bounded by the same time.
-fn accept(listener: &TcpListener) -> Result<TcpStream> {
+pub fn accept(listener: &TcpListener) -> Result<TcpStream> {
     // SO_RCVTIMEO bounds accept(2) as well.
     socket2::SockRef::from(listener).set_read_timeout(Some(SILENCE_MAX))?;
     let (stream, _) = listener.accept()?;

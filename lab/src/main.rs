@@ -11,7 +11,6 @@ use tabane_lab::commands::{
     apps, attack, bench, compare, demo, engines, figures, guests, moderation, nics, soak, trace,
 };
 use tabane_lab::scenario::{self, known::Known};
-use tabane_papers::{self as papers, skew};
 
 /// Experiments with bundles in network namespaces; nothing outside them is touched.
 ///
@@ -43,16 +42,11 @@ enum Experiment {
     Demo(demo::Options),
     Bench(bench::Options),
     Engines(engines::Options),
-    Skew(skew::Options),
     Soak(soak::Options),
     Attack(attack::Options),
     Guests(guests::Options),
     Moderation(moderation::Options),
     Nics(nics::Options),
-    #[command(visible_alias = "paper")]
-    Papers(papers::Options),
-    P1(papers::P1Options),
-    P3(papers::P3Options),
     Apps(apps::Options),
 }
 
@@ -63,7 +57,6 @@ impl Experiment {
             Experiment::Demo(options) => (demo::TOOLS.to_vec(), Box::new(|| demo::run(options))),
             Experiment::Bench(options) => (bench::TOOLS.to_vec(), Box::new(|| bench::run(options))),
             Experiment::Engines(options) => (Vec::new(), Box::new(|| engines::run(options))),
-            Experiment::Skew(options) => (Vec::new(), Box::new(|| skew::run(options))),
             Experiment::Soak(options) => (Vec::new(), Box::new(|| soak::run(options))),
             Experiment::Attack(options) => (Vec::new(), Box::new(|| attack::run(options))),
             Experiment::Guests(options) => (guests::TOOLS.to_vec(), Box::new(|| guests::run(options))),
@@ -71,9 +64,6 @@ impl Experiment {
                 (moderation::TOOLS.to_vec(), Box::new(|| moderation::run(options)))
             }
             Experiment::Nics(options) => (nics::TOOLS.to_vec(), Box::new(|| nics::run(options))),
-            Experiment::Papers(options) => (options.tools(), Box::new(|| papers::run(options))),
-            Experiment::P1(options) => (Vec::new(), Box::new(|| papers::p1(options))),
-            Experiment::P3(options) => (options.tools(), Box::new(|| papers::p3(options))),
             Experiment::Apps(options) => (apps::TOOLS.to_vec(), Box::new(|| apps::run(options))),
         }
     }

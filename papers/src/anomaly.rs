@@ -1,11 +1,11 @@
 //! P4.anomaly: larger messages that are faster than smaller ones, and times that come in a rhythm, found without looking at a plot.
 //!
 //! The probe's statistics are judged on traces that they know nothing of: of 1,000 pairs of machines that seeds draw
-//! ([`tabane_sim::device::ping_pong`]), each played as the probe plays. The pairs say themselves what is true.
+//! ([`crate::device::ping_pong`]), each played as the probe plays. The pairs say themselves what is true.
 
 use anyhow::Result;
 use tabane_probe::stats::{BLOCK, Round, Summary, inversion, period};
-use tabane_sim::device::ping_pong::{Moderation, Pair, Played, Truth};
+use crate::device::ping_pong::{Moderation, Pair, Played, Truth};
 use tabane_sim::random::{Random, Stream};
 
 use super::outcome::Outcome;

@@ -25,7 +25,7 @@ use tabane_kit::rate::Bitrate;
 use tabane_kit::report::Samples;
 use tabane_kit::topology::Topology;
 use tabane_kit::workload::iperf::{Flow, Server};
-use tabane_kit::workload::npb::exchange::Class;
+use crate::workload::npb::exchange::Class;
 use tabane_kit::workload::{Stream, returned};
 
 /// Modules that the guest's kernel needs.

@@ -12,7 +12,7 @@ use tabane_kit::bundle::{self, Bundle};
 use tabane_kit::rate::Bitrate;
 use tabane_kit::report::{Samples, Verdict};
 use tabane_kit::topology::address;
-use tabane_kit::workload::returned;
+use crate::workload::returned;
 
 /// Published, in 10^6 bytes per second.
 pub(super) const SINGLE: f64 = 117.0;

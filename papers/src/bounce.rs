@@ -11,8 +11,8 @@ use tabane_engine::fragments::Fragments;
 use tabane_engine::reclaim::Method;
 use tabane_io::bounce::{measure, measure_through};
 use tabane_io::{Offload, Tap, TapSpec};
-use tabane_sim::device::oc48;
-use tabane_sim::device::sender::MESSAGE_MAX;
+use crate::device::oc48;
+use crate::device::sender::MESSAGE_MAX;
 
 use super::outcome::Outcome;
 use super::setting::Setting;

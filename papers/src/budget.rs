@@ -9,7 +9,7 @@ use super::outcome::{Outcome, spread, times};
 use super::setting::Setting;
 use super::streams::Streams;
 use tabane_kit::bundle::{self, Bundle};
-use tabane_kit::cgroup::Cgroup;
+use crate::cgroup::Cgroup;
 use tabane_kit::progress;
 use tabane_kit::rate::Bitrate;
 use tabane_kit::report::Samples;

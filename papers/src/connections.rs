@@ -4,7 +4,7 @@
 //! message when the one before it on its connection was answered.
 
 use anyhow::Result;
-use tabane_sim::device::dimmnet::{WITH_BUG, WITHOUT_BUG};
+use crate::device::dimmnet::{WITH_BUG, WITHOUT_BUG};
 
 use super::ethernet;
 use super::memory::{self, Speed};

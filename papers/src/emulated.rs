@@ -32,7 +32,7 @@ pub(super) fn measured<T: DeserializeOwned>(
     modules: &[&str],
     limit: Duration,
 ) -> Result<(T, String)> {
-    let mut arguments = vec!["papers".to_string(), experiment.id(), format!("--rounds={}", setting.rounds)];
+    let mut arguments = vec![experiment.id(), format!("--rounds={}", setting.rounds)];
     if let Some(directory) = &setting.npb {
         arguments.push(format!("--npb={}", directory.canonicalize()?.display()));
     }

@@ -4,8 +4,8 @@
 //! little to gather, and the protocols all of their work. Linux has every packet in one piece.
 
 use tabane_engine::fragments::Fragments;
-use tabane_sim::device::oc48;
-use tabane_sim::device::sender::MESSAGE_MAX;
+use crate::device::oc48;
+use crate::device::sender::MESSAGE_MAX;
 
 use super::outcome::Outcome;
 use super::simulated::{ADAPTIVE, gain, is_about, one, send, send_dummy};

@@ -1,7 +1,7 @@
 //! P0.skew: one sender starts 10 s before three others, over two links of 100 Mbit/s (finding 6 and figure 10).
 //!
-//! Both policies run at once, on hosts of their own. `tabane-lab skew` is the same by itself, with its own verdicts. The control is `tlb-history`, which has what makes the paper's
-//! senders share a link: a sender that has sent for longer.
+//! Both policies run at once, on hosts of their own. The control is `tlb-history`, which has what makes the paper's senders share a
+//! link: a sender that has sent for longer.
 
 use std::panic::resume_unwind;
 use std::path::Path;

@@ -2,11 +2,10 @@
 //!
 //! Both hosts are on this machine, and the links are shaped to the papers' rates. Rates can be compared with the published
 //! ones; times and shares of the processor tell of this machine. Machines that nobody has any more are simulated
-//! (`tabane_sim::device`), and every row says whether it is.
+//! (`crate::device`), and every row says whether it is.
 //!
 //! ```text
 //! an experiment per file ── outcome ── summary ── report, Markdown
-//!                                     └─ page ──── HTML
 //! base, matrix, budget, balancing, sending, latecomers, policies (P0) · systems, reclaim, gathering, bounce (P1)
 //! acks, bidirectional, parallel, scaling, beside, nfs, rates (P2) · sizes, mtus, connections, polls, packet, programs (P3)
 //! anomaly, round_trips (P4)
@@ -14,8 +13,7 @@
 //!
 //! What the papers compare with Linux bonding is compared with it in a guest, whose kernel has it: `balancing`, `beside` and `nfs`.
 //!
-//! P1 and P3, which ask little of a machine, have commands of their own ([`p1`], [`p3`]).
-#![forbid(unsafe_code)]
+//! [`device`] has models of machines that nobody has any more; [`workload`] is what only these measurements run.
 
 mod acks;
 mod anomaly;
@@ -25,8 +23,10 @@ mod beside;
 mod bidirectional;
 mod bounce;
 mod budget;
+pub mod cgroup;
 mod connections;
 mod course;
+mod device;
 mod emulated;
 mod ethernet;
 mod gathering;
@@ -38,7 +38,6 @@ mod nfs;
 mod options;
 mod outcome;
 mod packet;
-mod page;
 mod parallel;
 mod plot;
 mod policies;
@@ -54,13 +53,14 @@ mod sending;
 mod setting;
 mod simulated;
 mod sizes;
-pub mod skew;
-pub mod slot_device;
+mod skew;
+mod slot_device;
 mod streams;
 mod summary;
 mod swept;
 mod systems;
 mod way;
+pub mod workload;
 
 use std::fs;
 use std::path::Path;
@@ -72,8 +72,7 @@ use clap::ValueEnum;
 
 use course::Course;
 use emulated::Emulated;
-use options::Manner;
-pub use options::{Options, P1Options, P3Options};
+pub use options::Options;
 use outcome::Outcome;
 use setting::Setting;
 use tabane_kit::prerequisites::{
@@ -217,10 +216,8 @@ impl Experiment {
         Duration::from_secs(self.seconds())
     }
 
-    /// Those of a paper.
-    fn of(paper: &str) -> Vec<Experiment> {
-        let all = Experiment::value_variants().iter().copied();
-        all.filter(|experiment| experiment.id().split('.').next() == Some(paper)).collect()
+    fn is_of(self, paper: &str) -> bool {
+        self.id().split('.').next() == Some(paper)
     }
 
     fn run(self, setting: &Setting) -> Result<Outcome> {
@@ -274,40 +271,26 @@ fn write(path: &Path, text: &str) -> Result<()> {
 
 /// Repeats the measurements.
 pub fn run(options: &Options) -> Result<ExitCode> {
-    repeat("papers", options)
-}
-
-/// Repeats those of P1.
-pub fn p1(options: &P1Options) -> Result<ExitCode> {
-    repeat("p1", &options.whole())
-}
-
-/// Repeats those of P3.
-pub fn p3(options: &P3Options) -> Result<ExitCode> {
-    repeat("p3", &options.whole())
-}
-
-fn repeat(name: &'static str, options: &Options) -> Result<ExitCode> {
-    let Options { manner: Manner { common, rounds, markdown, html, resume }, programs, device, .. } = options;
+    let Options { common, rounds, markdown, guest, .. } = options;
     let setting = Setting {
         daemon: common.daemon()?,
-        guest: programs.guest.clone(),
-        npb: programs.npb.clone(),
+        guest: guest.clone(),
+        npb: options.npb.clone(),
         rounds: *rounds,
-        seconds: programs.seconds,
-        throttle: device.throttle,
+        seconds: options.seconds,
+        throttle: options.throttle,
     };
-    if programs.guest.is_inside() {
-        return options.chosen().iter().try_for_each(|of| of.hand_over(&setting)).map(|()| ExitCode::SUCCESS);
+    let chosen = options.chosen();
+    if guest.is_inside() {
+        return chosen.iter().try_for_each(|of| of.hand_over(&setting)).map(|()| ExitCode::SUCCESS);
     }
-    let mut report = Report::new(name, common.seed);
+    let mut report = Report::new("papers", common.seed);
     let commit = report.machine().commit.clone();
-    let manner = format!("{rounds} {programs:?} {device:?}");
-    let mut course = Course::new(manner, options.chosen().iter().map(|of| of.planned()).sum());
+    let mut course = Course::new(options.manner(), chosen.iter().map(|of| of.planned()).sum());
     let (mut found, mut failed) = (Vec::new(), Vec::new());
-    for experiment in options.chosen() {
+    for experiment in &chosen {
         let id = experiment.id();
-        let kept = resume.then(|| course.kept(&id)).flatten();
+        let kept = options.resume.then(|| course.kept(&id)).flatten();
         let measured = kept.is_none();
         let title = format!("{id}: {}; {}", experiment.title(), course.left());
         let _step = progress::step_within(&title, progress::STEP_MAX * u32::try_from(*rounds)?);
@@ -324,13 +307,11 @@ fn repeat(name: &'static str, options: &Options) -> Result<ExitCode> {
     failed.iter().for_each(|why| report.show(format!("  failed: {why}")));
     report.verdict(Verdict::equals("experiments_failed", failed.len(), 0));
     let tables = summary::markdown(&found, &setting, report.machine());
-    let charts = page::of(&serde_json::to_value(&report)?)?;
     // First what can be computed from and compared: a page that cannot be written shall not take it along.
     let code = report.finish(common.json.as_deref())?;
-    for (path, text) in [(markdown, tables), (html, charts)] {
-        path.as_deref().map_or(Ok(()), |path| write(path, &text))?;
-    }
-    if let Some(directory) = markdown.as_deref().and_then(Path::parent) {
+    if let Some(page) = markdown {
+        write(page, &tables)?;
+        let directory = page.parent().unwrap_or(Path::new("."));
         let pictures = found.iter().flat_map(|(_, outcome)| &outcome.pictures);
         for picture in pictures {
             write(&directory.join(summary::picture_path(picture)), &picture.svg)?;
@@ -346,20 +327,10 @@ mod tests {
     #[test]
     fn pages_are_written_into_directories_that_are_not_there() {
         let directory = tempfile::tempdir().unwrap();
-        let path = directory.path().join("target/lab/papers.html");
+        let path = directory.path().join("docs/results.md");
         write(&path, "text").unwrap();
         assert_eq!(fs::read_to_string(&path).unwrap(), "text");
         let error = write(&path.join("below a file"), "text").unwrap_err().to_string();
         assert!(error.starts_with("writing "), "{error}");
-    }
-
-    #[test]
-    fn papers_with_a_command_of_their_own_need_no_parallel_program() {
-        for (paper, count) in [("P1", 4), ("P3", 6)] {
-            let experiments = Experiment::of(paper);
-            assert_eq!(experiments.len(), count, "{experiments:?}");
-            let mut tools = experiments.iter().flat_map(|experiment| experiment.tools(false));
-            assert!(tools.all(|tool| tool.package != MPIRUN.package));
-        }
     }
 }

@@ -7,7 +7,7 @@ use std::fs;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
-use tabane_sim::device::dimmnet::WITH_BUG;
+use crate::device::dimmnet::WITH_BUG;
 
 use super::setting::Setting;
 use super::swept::{self, Swept};

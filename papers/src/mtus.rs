@@ -4,7 +4,7 @@
 //! memory, each message when the one before was answered.
 
 use anyhow::Result;
-use tabane_sim::device::dimmnet::{WITH_BUG, WITHOUT_BUG};
+use crate::device::dimmnet::{WITH_BUG, WITHOUT_BUG};
 
 use super::ethernet;
 use super::memory::{self, Speed};

@@ -21,8 +21,8 @@ use tabane_kit::progress;
 use tabane_kit::rate::Bitrate;
 use tabane_kit::report::Samples;
 use tabane_kit::topology::Topology;
-use tabane_kit::workload::bonnie::{self, Figures, Phase, Sides};
-use tabane_kit::workload::nfs;
+use crate::workload::bonnie::{self, Figures, Phase, Sides};
+use crate::workload::nfs;
 
 /// Modules that the guest's kernel needs.
 const MODULES: [&str; 3] = ["bonding", "nfsd", "nfsv4"];

@@ -61,7 +61,7 @@ pub(super) struct Row {
 pub(super) enum Source {
     /// From this machine.
     Measured,
-    /// From a machine that is made up (`tabane_sim::device`).
+    /// From a machine that is made up (`crate::device`).
     Simulated,
 }
 

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result};
 use tabane_io::{Link, MemLink, MemSpec, ReceiveBuffer, Sent};
 use tabane_shm_ring::{MESSAGE_MAX, Shape};
-use tabane_sim::device::dimmnet::{WITH_BUG, WITHOUT_BUG};
+use crate::device::dimmnet::{WITH_BUG, WITHOUT_BUG};
 
 use super::memory::{Hosts, INTERVAL, Speed};
 use super::outcome::Outcome;

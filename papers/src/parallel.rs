@@ -1,7 +1,7 @@
 //! P2.npb: parallel programs over one link and over a bundle of two, on 4 and on 8 nodes (figure 4).
 //!
 //! The paper runs the NAS Parallel Benchmarks. No package holds them: unless `--npb` names where their programs are, their
-//! exchange is replayed ([`tabane_kit::workload::npb::exchange`]). The nodes share this machine's processors, so their links
+//! exchange is replayed ([`crate::workload::npb::exchange`]). The nodes share this machine's processors, so their links
 //! are slower than the paper's, lest the processors be the limit; `ep`, which only computes, shows whether they are.
 
 use std::net::IpAddr;
@@ -18,9 +18,9 @@ use tabane_kit::rate::Bitrate;
 use tabane_kit::report::Samples;
 use tabane_kit::topology::Topology;
 use tabane_kit::workload::mpi::Mpi;
-use tabane_kit::workload::npb;
-use tabane_kit::workload::npb::exchange::{Class, Kernel};
-use tabane_kit::workload::ranks::Ranks;
+use crate::workload::npb;
+use crate::workload::npb::exchange::{Class, Kernel};
+use crate::workload::ranks::Ranks;
 
 /// The paper's numbers of nodes.
 pub(super) const NODES: [usize; 2] = [4, 8];

@@ -17,7 +17,7 @@ use tabane_kit::progress;
 use tabane_kit::report::Samples;
 use tabane_kit::topology::{Topology, address};
 use tabane_kit::workload::ganesha::Server;
-use tabane_kit::workload::npb::exchange::{Class, Kernel};
+use crate::workload::npb::exchange::{Class, Kernel};
 
 /// Hosts, of which each has a rank.
 const HOSTS: usize = 4;

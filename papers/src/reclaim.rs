@@ -5,8 +5,8 @@
 use anyhow::Result;
 use tabane_engine::fragments::Fragments;
 use tabane_engine::reclaim::Method;
-use tabane_sim::device::oc48;
-use tabane_sim::device::sender::MESSAGE_MAX;
+use crate::device::oc48;
+use crate::device::sender::MESSAGE_MAX;
 
 use super::outcome::{Outcome, spread};
 use super::rings;

@@ -1,5 +1,5 @@
 //! What parallel programs exchange, replayed by ranks on simulated nodes: the steps that real ranks follow
-//! ([`tabane_kit::workload::ranks`]) too.
+//! ([`crate::workload::ranks`]) too.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -11,7 +11,7 @@ use tabane_sim::topology::{Link, Topology};
 use tabane_sim::traffic::FlowNumber;
 use tabane_sim::world::World;
 
-use tabane_kit::workload::npb::exchange::{Class, Kernel, Step};
+use crate::workload::npb::exchange::{Class, Kernel, Step};
 
 /// Longest that nodes may take to find each other, and addresses to be known.
 const SETTLED_WITHIN: Duration = Duration::from_secs(2);

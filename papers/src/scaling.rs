@@ -13,7 +13,7 @@ use super::plot::{Line, Panel, Picture};
 use super::replay;
 use super::simulated;
 use tabane_kit::progress;
-use tabane_kit::workload::npb::exchange::{Class, Kernel};
+use crate::workload::npb::exchange::{Class, Kernel};
 
 const NODES: [u8; 5] = [4, 8, 16, 32, 64];
 /// Links of each node.

@@ -2,9 +2,9 @@
 
 use tabane_engine::fragments::Fragments;
 use tabane_engine::reclaim::Method;
-use tabane_sim::device::exchange::{self, Machines};
-use tabane_sim::device::oc48;
-use tabane_sim::device::sender::{Load, Machine, Payload, Sent};
+use crate::device::exchange::{self, Machines};
+use crate::device::oc48;
+use crate::device::sender::{Load, Machine, Payload, Sent};
 
 use tabane_kit::report::Samples;
 

@@ -5,7 +5,7 @@
 //! a stream through the window, whose messages wait for none.
 
 use anyhow::Result;
-use tabane_sim::device::dimmnet::{WITH_BUG, WITHOUT_BUG};
+use crate::device::dimmnet::{WITH_BUG, WITHOUT_BUG};
 
 use super::ethernet;
 use super::memory::{self, Speed};

@@ -6,28 +6,20 @@
 //!
 //! 1. [`senders`]: the four connections, and when they start.
 //! 2. [`seats`]: which link carries which of them, seen at the switches.
-//! 3. [`summary`]: sender to link over time, as a plot, against what each policy should do.
 
 mod seats;
 mod senders;
-mod summary;
 
 use std::path::Path;
-use std::process::ExitCode;
 use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::Result;
-use clap::Args;
-use clap::builder::RangedU64ValueParser;
 
 use seats::Seats;
 use senders::Senders;
 use tabane_kit::bundle::{self, Bundle};
-use tabane_kit::options::Common;
-use tabane_kit::progress;
 use tabane_kit::rate::Bitrate;
-use tabane_kit::report::Report;
 use tabane_kit::topology::{LinkPlan, Plan, Topology};
 
 /// The links, and the rate of each.
@@ -39,19 +31,8 @@ pub(crate) const SENDERS: usize = 4;
 pub(crate) const LATER: usize = 10;
 /// How long associations last.
 const PERIOD: usize = 10;
-/// The policies that are compared.
-const POLICIES: [&str; 2] = ["tlb", "tlb-history"];
-
-/// P0.skew: which sender sits on which link over time, under `tlb` and `tlb-history`
-#[derive(Clone, Debug, Args)]
-pub struct Options {
-    #[command(flatten)]
-    common: Common,
-    /// Length of the run of each policy
-    #[arg(long, value_name = "SECONDS", default_value_t = 70, value_parser = RangedU64ValueParser::<u64>::new().range(15..=300))]
-    seconds: u64,
-}
-
+/// Seconds after the start of the latecomers that do not count: TCP starts, and a second is a sample.
+const STARTING: usize = 3;
 /// What was seen of each sender in one second.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Second {
@@ -64,22 +45,19 @@ pub(crate) struct Second {
 /// A policy's run: the senders, second by second.
 pub(crate) type Series = Vec<[Second; SENDERS]>;
 
-/// Runs the experiment.
-pub fn run(options: &Options) -> Result<ExitCode> {
-    let common = &options.common;
-    let daemon = common.daemon()?;
-    let mut report = Report::new("skew", common.seed);
-    for policy in POLICIES {
-        let _step = progress::step(&format!("{policy}: {} s", options.seconds));
-        let series = play(&daemon, policy, options.seconds, common.seed, "")?;
-        summary::write(&mut report, policy, &series);
-    }
-    report.finish(common.json.as_deref())
+/// The part of the settled seconds of each period after the latecomers' start, 0 to 1, in which they share one link.
+pub(crate) fn three_share_one(series: &Series) -> Vec<f64> {
+    let periods = series.get(LATER..).unwrap_or_default().chunks(PERIOD);
+    periods.map(|period| part_skewed(&period[STARTING.min(period.len() - 1)..])).collect()
 }
 
-/// The parts of the settled seconds after the latecomers' start, 0 to 1, in which they share one link, period by period.
-pub(crate) fn three_share_one(series: &Series) -> Vec<f64> {
-    summary::three_share_one(series)
+/// The part of the seconds in which B, C and D share one link, and A has the other.
+fn part_skewed(seconds: &[[Second; SENDERS]]) -> f64 {
+    let on = |second: &[Second; SENDERS], link| second.iter().filter(|each| each.link == Some(link)).count();
+    let is_skewed = |second: &&[Second; SENDERS]| {
+        second[0].link.is_some_and(|link| on(second, link) == 1 && on(second, 1 - link) == SENDERS - 1)
+    };
+    seconds.iter().filter(is_skewed).count() as f64 / seconds.len() as f64
 }
 
 /// One run with one policy, in namespaces with this prefix.
@@ -117,4 +95,16 @@ pub(crate) fn play(
     seats.finish()?;
     Bundle::stop_all(bundles)?;
     Ok(series)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn three_latecomers_on_one_link_are_told_from_two_on_each() {
+        let second = |links: [usize; SENDERS]| links.map(|link| Second { link: Some(link), mbit: 1.0 });
+        let series = [[0, 1, 1, 1], [0, 1, 0, 1], [1, 1, 1, 0]].map(second);
+        assert!((part_skewed(&series) - 1.0 / 3.0).abs() < 1e-9, "A alone, not D");
+    }
 }

@@ -10,7 +10,7 @@
 //!    slot 0      slot 1                       slot 0     slot 1
 //! ```
 //!
-//! What costs are a unit's figures in `tabane_sim::device::dimmnet`, so that this and the simulation are the same device.
+//! What costs are a unit's figures in `crate::device::dimmnet`, so that this and the simulation are the same device.
 
 use std::collections::VecDeque;
 use std::io::IoSlice;
@@ -25,7 +25,7 @@ use anyhow::Result;
 use nix::sys::prctl::set_timerslack;
 use tabane_io::{Link, MemLink, MemSpec, ReceiveBuffer, Sent};
 use tabane_shm_ring::{MESSAGE_MAX, Shape};
-use tabane_sim::device::SlotSettings;
+use crate::device::SlotSettings;
 
 use tabane_kit::netns::joined;
 
@@ -179,7 +179,7 @@ impl Device {
 
 #[cfg(test)]
 mod tests {
-    use tabane_sim::device::dimmnet::WITH_BUG;
+    use crate::device::dimmnet::WITH_BUG;
 
     use super::*;
     use tabane_kit::clock::wait_for;

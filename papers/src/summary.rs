@@ -48,10 +48,10 @@ pub(super) fn markdown(found: &[(Experiment, Outcome)], setting: &Setting, machi
     let mut page = format!(
         "# The papers' measurements, repeated\n\n\
          With this page you see which findings of five papers hold today, and repeat each measurement on your machine.\n\
-         Written by `tabane-lab papers --markdown`; machine: {machine}; commit {commit}.\n\
+         Written by `tabane-papers --markdown`; machine: {machine}; commit {commit}.\n\
          Both hosts are on this machine, their links shaped to the papers' rates. Medians of {} runs, flows of {} s;\n\
          in brackets the lowest and the highest. What is simulated comes from machines made up after the papers, whose figures and\n\
-         their sources stand in `sim/src/device`; figures to which they were fitted are marked,\n\
+         their sources stand in `papers/src/device`; figures to which they were fitted are marked,\n\
          and \"about\" leaves them a third to both sides. Shares of the CPU are of the whole machine, which is both hosts here.\n",
         setting.rounds, setting.seconds
     );
@@ -84,7 +84,7 @@ pub(super) fn markdown(found: &[(Experiment, Outcome)], setting: &Setting, machi
         }
         let other = outcome.commit.as_deref().filter(|other| *other != commit);
         let at = other.map_or(String::new(), |other| format!("; measured at commit {other}"));
-        let _ = writeln!(page, "\nAgain: `tabane-lab papers {}`{at}", experiment.id());
+        let _ = writeln!(page, "\nAgain: `tabane-papers {}`{at}", experiment.id());
     }
     page
 }

@@ -13,8 +13,8 @@ use nix::sched::{CpuSet, sched_setaffinity};
 use nix::unistd::Pid;
 use tabane_engine::fragments::Fragments;
 use tabane_engine::reclaim::Method;
-use tabane_sim::device::oc48;
-use tabane_sim::device::sender::{MESSAGE_MAX, Machine};
+use crate::device::oc48;
+use crate::device::sender::{MESSAGE_MAX, Machine};
 
 use super::outcome::{Outcome, spread, times};
 use super::setting::Setting;

@@ -19,8 +19,6 @@
 //! end of a run: progress over the one link that is left, losses that have a cause, buffers that come back ([`run`]).
 //!
 //! A plan may have adversities beside its faults ([`adversity`]), a hostile member among them ([`hostile`]).
-//!
-//! Beside it, [`device`]: models of the papers' machines, for the engines of `tabane_engine`.
 
 #![forbid(unsafe_code)]
 
@@ -28,7 +26,6 @@ pub mod adversity;
 mod agenda;
 pub mod cable;
 pub mod competitor;
-pub mod device;
 pub mod fault;
 pub mod flow;
 pub mod frame;

@@ -25,10 +25,6 @@ const RESENT_MAX: u64 = 10;
 const ATTACKS: [&str; 3] = ["truncated", "handshakes", "wrong-key"];
 /// Least speed beside these, in Mbit/s: half of what the links carry.
 const MBPS_MIN: f64 = 92.0;
-/// What the paper's device reads, in MB/s: the stream through it is a part of that.
-const DEVICE_MBPS: f64 = 17.0;
-/// How much faster memory has to be that is not slowed down: each message waits for an answer, and so for polls, over both.
-const SPEEDUP_MIN: f64 = 2.0;
 /// In place of the links of an experiment: slow, so that any machine reaches their rates.
 const UNEQUAL: &str =
     r#"link = [{ rate = "180 Mbit/s", delay = "1 ms" }, { rate = "60 Mbit/s", delay = "10 ms" }]"#;
@@ -39,7 +35,6 @@ pub(crate) fn cases() -> Vec<Case> {
         |name, needs, test: fn() -> Result<()>| Case::nightly(format!("experiment_{name}"), needs, test);
     let demo_name = "two_links_are_as_fast_as_both_and_a_dead_switch_costs_nothing";
     vec![
-        case("papers_are_repeated_beside_their_figures", Need::DaemonAndIperf, papers),
         case(demo_name, Need::DaemonAndIperf, demo),
         case("aggregate_of_links_of_unequal_rate_and_delay", Need::Daemon, aggregate),
         case("failover_of_2_links_by_a_black_hole", Need::Daemon, failover),
@@ -194,50 +189,5 @@ fn soak() -> Result<()> {
     for verdict in report["verdicts"].as_array().context("verdicts")? {
         ensure!(verdict["ok"] == true || verdict["id"] == "h1.memory_growth", "{verdict}");
     }
-    Ok(())
-}
-
-/// The shortest of the papers' measurements: figures, findings and a page.
-fn papers() -> Result<()> {
-    let directory = tempfile::tempdir()?;
-    let page = directory.path().join("results.md");
-    let which = ["papers", "P1.bounce", "P2.acks", "P3.mtu", "P4.anomaly"];
-    let short = ["--rounds", "1", "--seconds", "1", "--throttle", "--markdown"];
-    let page_name = page.to_str().context("a path that is no text")?;
-    let report = report(&[&which[..], &short, &[page_name]].concat(), 60)?;
-    for what in ["single link", "two links"] {
-        // 10^9 bytes in segments of at most 1,448 bytes, or in cells; all that comes on top is control.
-        let sent = median(&report, &format!("P2.acks {what}: sent"))?;
-        ensure!((690_000.0..900_000.0).contains(&sent), "{what}: {report}");
-    }
-    let [own, slow] = ["over mem", "over mem with the bug's rates"]
-        .map(|memory| median(&report, &format!("P3.mtu MTU 65000 {memory}")));
-    let (own, slow) = (own?, slow?);
-    ensure!(
-        slow > DEVICE_MBPS / 8.0 && slow < DEVICE_MBPS && own > SPEEDUP_MIN * slow,
-        "{own} MB/s; {slow} through a device that reads {DEVICE_MBPS} MB/s"
-    );
-    for experiment in report["experiments"].as_array().context("experiments")? {
-        let rows = experiment["outcome"]["rows"].as_array().context("rows")?;
-        let simulated = rows.iter().filter(|row| row["source"] == "simulated").count();
-        let (id, all) = (&experiment["id"], rows.len());
-        let (none, every) = (id == "P2.acks", id == "P4.anomaly");
-        ensure!(none == (simulated == 0), "{simulated} of {all} rows of {id}");
-        ensure!(every == (simulated == all), "{simulated} of {all} rows of {id}");
-        if id == "P1.bounce" || id == "P2.acks" {
-            continue; // What is found there is a result of the simulation, or of a busy machine, and may be another.
-        }
-        let findings = experiment["outcome"]["findings"].as_array().context("findings")?;
-        // What is found by measuring tells of the machine, and may be another.
-        let is_measured =
-            |finding: &Value| finding["sentence"].as_str().is_some_and(|said| said.starts_with("measured"));
-        ensure!(
-            !findings.is_empty()
-                && findings.iter().all(|finding| finding["holds"] == true || is_measured(finding)),
-            "{experiment}"
-        );
-    }
-    let page = fs::read_to_string(page)?;
-    ensure!(page.contains("## P2.acks") && page.contains("bonding 741530, RI2N 376004"), "{page}");
     Ok(())
 }

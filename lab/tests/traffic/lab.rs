@@ -6,13 +6,11 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, ensure};
-use tabane_kit::cgroup::Cgroup;
 use tabane_kit::clock::wait_for;
 use tabane_kit::cpu::exact_seconds;
 use tabane_kit::netns::Namespace;
 use tabane_kit::process::Process;
 use tabane_kit::topology::{LinkPlan, Plan, Topology, Wiring, address};
-use tabane_kit::workload::returned;
 
 use crate::traffic::stage::{FAST, send_file};
 use crate::traffic::{Case, Need};
@@ -27,8 +25,6 @@ pub(crate) fn cases() -> Vec<Case> {
         Case::new("lab_black_hole_swallows_at_once_and_keeps_carrier", Need::Nothing, black_hole),
         Case::new("lab_pulled_cable_loses_carrier", Need::Nothing, pulled_cable),
         Case::alone("lab_rate_is_kept", Need::Nothing, rate),
-        Case::alone("lab_stream_comes_back_at_the_rate_of_the_link", Need::Nothing, returned),
-        Case::alone("lab_group_has_its_part_of_a_processor", Need::DaemonAndPriority, part_of_a_processor),
         Case::new("lab_namespaces_are_private_and_go_with_their_value", Need::Nothing, namespaces),
     ]
 }
@@ -62,34 +58,6 @@ fn rate() -> Result<()> {
     let outcome = send_file(topology.host(0), topology.host(1), address(0, 1).into(), 10_000_000)?;
     let mbit = outcome.gbps() * 1e3;
     ensure!((100.0..=205.0).contains(&mbit), "{mbit:.0} Mbit/s over a link of {FAST}");
-    Ok(())
-}
-
-fn returned() -> Result<()> {
-    let topology = Topology::build(Plan::two_hosts(vec![LinkPlan::shaped(FAST)]))?;
-    let at = SocketAddr::new(address(0, 1).into(), 7_510);
-    let came = returned::stream(topology.host(0), topology.host(1), at, 2)?;
-    let mbit = came.iter().sum::<f64>() * 8.0 / 2.0;
-    ensure!(came.len() == 2 && (50.0..=205.0).contains(&mbit), "{came:?} MB came back over a link of {FAST}");
-    Ok(())
-}
-
-/// A program that does nothing but compute has a fifth of a processor at most.
-fn part_of_a_processor() -> Result<()> {
-    let group = Cgroup::with_processor(20)?;
-    let mut command = Command::new("sh");
-    command.args(["-c", "exec yes >/dev/null"]);
-    let busy = Process::start(command)?;
-    let pid = busy.pid();
-    group.add(pid)?;
-    let (began, before) = (Instant::now(), exact_seconds(pid)?);
-    let used = wait_for("a tenth of a second of computing", AT_LAST, || {
-        let used = exact_seconds(pid)? - before;
-        Ok((used >= 0.1).then_some(used))
-    })?;
-    let share = used / began.elapsed().as_secs_f64();
-    busy.stop()?;
-    ensure!(share < 0.3, "{share:.2} of a processor");
     Ok(())
 }
 

@@ -1,20 +1,16 @@
 //! Programs over MPI: each rank sits on a host of its own, though no host has a server to let it in. `tabane-probe pairs` is one
-//! of them: it measures a cluster whose hosts are joined by bundles. What other programs exchange is replayed without MPI.
+//! of them: it measures a cluster whose hosts are joined by bundles.
 
 use std::fs;
 use std::path::Path;
-use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use serde_json::Value;
 use tabane_kit::bundle::{self, Bundle};
-use tabane_kit::counters::received_bytes;
 use tabane_kit::rate::Bitrate;
 use tabane_kit::topology::{LinkPlan, Plan, Topology, address, nic};
 use tabane_kit::workload::mpi::Mpi;
-use tabane_kit::workload::npb::exchange::{Class, Kernel, Step};
-use tabane_kit::workload::ranks::Ranks;
 
 use crate::traffic::stage::{FAST, options, plan};
 use crate::traffic::{Case, Need};
@@ -23,7 +19,6 @@ pub(crate) fn cases() -> Vec<Case> {
     vec![
         Case::new("mpi_ranks_sit_on_their_hosts", Need::Mpirun, ranks),
         Case::new("all_pairs_of_a_cluster_are_measured_under_mpirun", Need::DaemonAndMpirun, pairs),
-        Case::new("what_parallel_programs_exchange_goes_over_the_network", Need::Nothing, exchange),
     ]
 }
 
@@ -65,28 +60,6 @@ fn pairs() -> Result<()> {
     let picture = fs::read_to_string(picture)?;
     ensure!(picture.matches("<title>").count() == 2 * rows.len(), "{picture}");
     Bundle::stop_all(bundles)
-}
-
-/// Each kernel once on four hosts: as many bytes come in at each as its steps say, and headers on top.
-fn exchange() -> Result<()> {
-    let topology = Topology::build(Plan { hosts: 4, ..Plan::two_hosts(vec![LinkPlan::unshaped()]) })?;
-    let addresses: Vec<_> = (0..4).map(|host| address(0, host).into()).collect();
-    let ranks = Ranks::connect(topology.hosts(), &addresses)?;
-    for kernel in Kernel::ALL {
-        let steps: Vec<_> = (0..4).map(|rank| Arc::new(kernel.steps(Class::W, 4, rank))).collect();
-        let came = || -> Result<Vec<u64>> {
-            topology.hosts().iter().map(|host| Ok(received_bytes(host, [&nic(0)])?[0])).collect()
-        };
-        let before = came()?;
-        ranks.run(&steps, 1)?;
-        for ((before, after), steps) in before.into_iter().zip(came()?).zip(&steps) {
-            let payload: usize =
-                steps.iter().map(|step| if let Step::Receive(_, bytes) = step { *bytes } else { 0 }).sum();
-            let came = usize::try_from(after - before)?;
-            ensure!(came > payload, "{}: {came} bytes came, {payload} were received", kernel.name());
-        }
-    }
-    Ok(())
 }
 
 fn ranks() -> Result<()> {

@@ -11,9 +11,9 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 
-use super::mounted::Mounted;
-use crate::clock::wait_for;
-use crate::netns::Namespace;
+use tabane_kit::workload::mounted::Mounted;
+use tabane_kit::clock::wait_for;
+use tabane_kit::netns::Namespace;
 
 /// Where the server is told what to do.
 const CONTROL: &str = "/proc/fs/nfsd";

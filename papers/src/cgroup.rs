@@ -48,7 +48,7 @@ impl Cgroup {
     fn below(root: &str) -> Result<Cgroup> {
         // Sandboxes share the groups of the machine, and each has a process 1.
         let sandbox = fs::read_link("/proc/self/ns/pid").context("/proc/self/ns/pid")?;
-        let path = Path::new(root).join(format!("tabane-lab-{}-{}", sandbox.display(), process::id()));
+        let path = Path::new(root).join(format!("tabane-papers-{}-{}", sandbox.display(), process::id()));
         fs::create_dir(&path).with_context(|| path.display().to_string())?;
         Ok(Cgroup { path })
     }

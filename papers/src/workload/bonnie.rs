@@ -13,9 +13,9 @@ use serde::{Deserialize, Serialize};
 use tempfile::NamedTempFile;
 
 use crate::cgroup::Cgroup;
-use crate::cpu::Usage;
-use crate::process::Process;
-use crate::tool;
+use tabane_kit::cpu::Usage;
+use tabane_kit::process::Process;
+use tabane_kit::tool;
 
 /// Words of bonnie++ about each phase, in their order.
 const PHASES: [&str; 3] = ["Writing intelligently...", "Rewriting...", "Reading intelligently..."];

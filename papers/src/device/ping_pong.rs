@@ -17,7 +17,7 @@
 //! The truth about a round is what it would have taken from the same state of both NICs without the processors' noise.
 //! All figures are made up; ranges are in [`Pair::drawn`].
 
-use crate::random::{Random, Stream};
+use tabane_sim::random::{Random, Stream};
 
 /// Bytes of a line of memory.
 const LINE: u32 = 64;

@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 
-use super::{Stream, accept};
-use crate::netns::{Namespace, joined};
+use tabane_kit::workload::{Stream, accept};
+use tabane_kit::netns::{Namespace, joined};
 
 /// Bytes that are read and written at once.
 const CHUNK: usize = 64 << 10;

@@ -8,7 +8,7 @@
 //! message of 1 KB is a round trip of that time, and no stream.
 
 use super::slot::{Slot, SlotSettings, at};
-use crate::random::{Random, Stream};
+use tabane_sim::random::{Random, Stream};
 use core::time::Duration;
 use std::collections::VecDeque;
 use tabane_proto::Instant;
