@@ -63,7 +63,7 @@ impl Stream {
 
     /// Listens at `address`, and says where that is, port included. Further subflows of MPTCP go to other addresses of the
     /// host and find nobody unless it listens there, too.
-    fn listen(self, address: SocketAddr) -> Result<(TcpListener, SocketAddr)> {
+    pub fn listen(self, address: SocketAddr) -> Result<(TcpListener, SocketAddr)> {
         let socket = self.socket(address)?;
         let any = SocketAddr::new(Ipv4Addr::UNSPECIFIED.into(), address.port());
         let own = if self == Stream::Mptcp && address.is_ipv4() { any } else { address };
@@ -75,7 +75,7 @@ impl Stream {
     }
 
     /// Connects to `address`; reads and writes on the connection are bounded by [`SILENCE_MAX`].
-    fn connect(self, address: SocketAddr) -> Result<TcpStream> {
+    pub fn connect(self, address: SocketAddr) -> Result<TcpStream> {
         let socket = self.socket(address)?;
         socket.connect_timeout(&address.into(), SILENCE_MAX)?;
         bounded(socket.into())

@@ -18,15 +18,16 @@ use super::outcome::{Outcome, spread};
 use super::parallel::{GAINS, Speeds, speeds};
 use super::setting::Setting;
 use super::way::{self, WAYS, Way};
+use crate::workload::npb::exchange::Class;
+use crate::workload::returned;
 use tabane_kit::counters;
 use tabane_kit::cpu::busy_during;
 use tabane_kit::progress;
 use tabane_kit::rate::Bitrate;
 use tabane_kit::report::Samples;
 use tabane_kit::topology::Topology;
+use tabane_kit::workload::Stream;
 use tabane_kit::workload::iperf::{Flow, Server};
-use crate::workload::npb::exchange::Class;
-use tabane_kit::workload::{Stream, returned};
 
 /// Modules that the guest's kernel needs.
 pub(super) const MODULES: [&str; 2] = ["bonding", "sch_netem"];

@@ -8,11 +8,11 @@ use anyhow::Result;
 use super::outcome::{Outcome, spread};
 use super::plot::{Line, Panel, Picture};
 use super::setting::Setting;
+use crate::workload::returned;
 use tabane_kit::bundle::{self, Bundle};
 use tabane_kit::rate::Bitrate;
 use tabane_kit::report::{Samples, Verdict};
 use tabane_kit::topology::address;
-use crate::workload::returned;
 
 /// Published, in 10^6 bytes per second.
 pub(super) const SINGLE: f64 = 117.0;

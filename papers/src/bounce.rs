@@ -5,14 +5,14 @@
 //! Beside it, measured: frames in pieces of a cell, handed to a TAP device of this machine, as a daemon delivers them, and what the
 //! daemon's measurement at start, which has no device yet, says of them.
 
+use crate::device::oc48;
+use crate::device::sender::MESSAGE_MAX;
 use anyhow::Result;
 use tabane_engine::costs::Costs;
 use tabane_engine::fragments::Fragments;
 use tabane_engine::reclaim::Method;
 use tabane_io::bounce::{measure, measure_through};
 use tabane_io::{Offload, Tap, TapSpec};
-use crate::device::oc48;
-use crate::device::sender::MESSAGE_MAX;
 
 use super::outcome::Outcome;
 use super::setting::Setting;

@@ -3,8 +3,8 @@
 //! The NIC is simulated. Beside it, measured in the same run: Ethernet, a veth shaped to 1 Gbit/s, and a window of memory, each
 //! message when the one before it on its connection was answered.
 
-use anyhow::Result;
 use crate::device::dimmnet::{WITH_BUG, WITHOUT_BUG};
+use anyhow::Result;
 
 use super::ethernet;
 use super::memory::{self, Speed};

@@ -19,5 +19,4 @@ pub mod ping_pong;
 pub mod sender;
 mod slot;
 
-pub use card::{Bus, CardSettings};
 pub use slot::SlotSettings;

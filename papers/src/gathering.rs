@@ -3,9 +3,9 @@
 //! The driver sends each packet's header with a payload that lies in one piece, whatever was to be sent: so the card has
 //! little to gather, and the protocols all of their work. Linux has every packet in one piece.
 
-use tabane_engine::fragments::Fragments;
 use crate::device::oc48;
 use crate::device::sender::MESSAGE_MAX;
+use tabane_engine::fragments::Fragments;
 
 use super::outcome::Outcome;
 use super::simulated::{ADAPTIVE, gain, is_about, one, send, send_dummy};

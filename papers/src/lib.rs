@@ -26,7 +26,7 @@ mod budget;
 pub mod cgroup;
 mod connections;
 mod course;
-mod device;
+pub mod device;
 mod emulated;
 mod ethernet;
 mod gathering;

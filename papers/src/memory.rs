@@ -6,8 +6,8 @@
 use std::fs;
 use std::time::Duration;
 
-use anyhow::{Context, Result};
 use crate::device::dimmnet::WITH_BUG;
+use anyhow::{Context, Result};
 
 use super::setting::Setting;
 use super::swept::{self, Swept};

@@ -3,8 +3,8 @@
 //! The NIC is simulated. Beside it, measured: segments that fit the MTU, one by one, over a veth of 1 Gbit/s and over a window of
 //! memory, each message when the one before was answered.
 
-use anyhow::Result;
 use crate::device::dimmnet::{WITH_BUG, WITHOUT_BUG};
+use anyhow::Result;
 
 use super::ethernet;
 use super::memory::{self, Speed};

@@ -17,12 +17,12 @@ use super::emulated;
 use super::outcome::{Outcome, spread};
 use super::setting::Setting;
 use super::way::{self, WAYS, Way};
+use crate::workload::bonnie::{self, Figures, Phase, Sides};
+use crate::workload::nfs;
 use tabane_kit::progress;
 use tabane_kit::rate::Bitrate;
 use tabane_kit::report::Samples;
 use tabane_kit::topology::Topology;
-use crate::workload::bonnie::{self, Figures, Phase, Sides};
-use crate::workload::nfs;
 
 /// Modules that the guest's kernel needs.
 const MODULES: [&str; 3] = ["bonding", "nfsd", "nfsv4"];

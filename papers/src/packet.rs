@@ -7,10 +7,10 @@
 use std::io::IoSlice;
 use std::time::{Duration, Instant};
 
+use crate::device::dimmnet::{WITH_BUG, WITHOUT_BUG};
 use anyhow::{Context, Result};
 use tabane_io::{Link, MemLink, MemSpec, ReceiveBuffer, Sent};
 use tabane_shm_ring::{MESSAGE_MAX, Shape};
-use crate::device::dimmnet::{WITH_BUG, WITHOUT_BUG};
 
 use super::memory::{Hosts, INTERVAL, Speed};
 use super::outcome::Outcome;

@@ -13,14 +13,14 @@ use anyhow::Result;
 use super::outcome::{Outcome, spread, times};
 use super::setting::Setting;
 use super::way::{self, Way};
+use crate::workload::npb;
+use crate::workload::npb::exchange::{Class, Kernel};
+use crate::workload::ranks::Ranks;
 use tabane_kit::progress;
 use tabane_kit::rate::Bitrate;
 use tabane_kit::report::Samples;
 use tabane_kit::topology::Topology;
 use tabane_kit::workload::mpi::Mpi;
-use crate::workload::npb;
-use crate::workload::npb::exchange::{Class, Kernel};
-use crate::workload::ranks::Ranks;
 
 /// The paper's numbers of nodes.
 pub(super) const NODES: [usize; 2] = [4, 8];

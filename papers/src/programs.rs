@@ -12,12 +12,12 @@ use super::memory::{Hosts, Speed};
 use super::outcome::{Outcome, times};
 use super::parallel::{ALIKE, GAINS, list, speeds};
 use super::setting::Setting;
+use crate::workload::npb::exchange::{Class, Kernel};
 use tabane_kit::bundle;
 use tabane_kit::progress;
 use tabane_kit::report::Samples;
 use tabane_kit::topology::{Topology, address};
 use tabane_kit::workload::ganesha::Server;
-use crate::workload::npb::exchange::{Class, Kernel};
 
 /// Hosts, of which each has a rank.
 const HOSTS: usize = 4;

@@ -2,11 +2,11 @@
 //!
 //! On the paper's sender, simulated; and over rings of this machine that have that choice ([`super::rings`]).
 
+use crate::device::oc48;
+use crate::device::sender::MESSAGE_MAX;
 use anyhow::Result;
 use tabane_engine::fragments::Fragments;
 use tabane_engine::reclaim::Method;
-use crate::device::oc48;
-use crate::device::sender::MESSAGE_MAX;
 
 use super::outcome::{Outcome, spread};
 use super::rings;

@@ -12,8 +12,8 @@ use super::parallel::{GAINS, list};
 use super::plot::{Line, Panel, Picture};
 use super::replay;
 use super::simulated;
-use tabane_kit::progress;
 use crate::workload::npb::exchange::{Class, Kernel};
+use tabane_kit::progress;
 
 const NODES: [u8; 5] = [4, 8, 16, 32, 64];
 /// Links of each node.

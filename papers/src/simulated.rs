@@ -1,10 +1,10 @@
 //! Runs of the simulated machines, and when a figure of theirs counts as a published one.
 
-use tabane_engine::fragments::Fragments;
-use tabane_engine::reclaim::Method;
 use crate::device::exchange::{self, Machines};
 use crate::device::oc48;
 use crate::device::sender::{Load, Machine, Payload, Sent};
+use tabane_engine::fragments::Fragments;
+use tabane_engine::reclaim::Method;
 
 use tabane_kit::report::Samples;
 

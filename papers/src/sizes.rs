@@ -4,8 +4,8 @@
 //! waits until the one before was answered, as the paper's rate of 7 MB/s over gigabit Ethernet says that its did; as a contrast
 //! a stream through the window, whose messages wait for none.
 
-use anyhow::Result;
 use crate::device::dimmnet::{WITH_BUG, WITHOUT_BUG};
+use anyhow::Result;
 
 use super::ethernet;
 use super::memory::{self, Speed};

@@ -21,11 +21,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
+use crate::device::SlotSettings;
 use anyhow::Result;
 use nix::sys::prctl::set_timerslack;
 use tabane_io::{Link, MemLink, MemSpec, ReceiveBuffer, Sent};
 use tabane_shm_ring::{MESSAGE_MAX, Shape};
-use crate::device::SlotSettings;
 
 use tabane_kit::netns::joined;
 

@@ -8,13 +8,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
 
+use crate::device::oc48;
+use crate::device::sender::{MESSAGE_MAX, Machine};
 use anyhow::{Context, Result};
 use nix::sched::{CpuSet, sched_setaffinity};
 use nix::unistd::Pid;
 use tabane_engine::fragments::Fragments;
 use tabane_engine::reclaim::Method;
-use crate::device::oc48;
-use crate::device::sender::{MESSAGE_MAX, Machine};
 
 use super::outcome::{Outcome, spread, times};
 use super::setting::Setting;

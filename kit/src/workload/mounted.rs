@@ -16,14 +16,14 @@ pub struct Mounted {
 
 impl Mounted {
     /// Mounts on `target`, which is there.
-    pub(super) fn new(target: &Path, source: &str, kind: &str, data: &str) -> Result<Mounted> {
+    pub fn new(target: &Path, source: &str, kind: &str, data: &str) -> Result<Mounted> {
         mount(Some(source), target, Some(kind), MsFlags::empty(), Some(data))
             .with_context(|| format!("mounting {source} ({kind}) on {}", target.display()))?;
         Ok(Mounted { target: target.to_path_buf(), directory: None })
     }
 
     /// Mounts on a directory that goes with it.
-    pub(super) fn on_new_directory(source: &str, kind: &str, data: &str) -> Result<Mounted> {
+    pub fn on_new_directory(source: &str, kind: &str, data: &str) -> Result<Mounted> {
         let directory = tempfile::tempdir().context("a directory to mount on")?;
         let mut mounted = Mounted::new(directory.path(), source, kind, data)?;
         mounted.directory = Some(directory);

@@ -10,7 +10,7 @@ use clap::{Arg, Command};
 use crate::documents::pages::{all, none, typed};
 
 /// Options of other programs that pages name by themselves.
-const OTHERS: [&str; 4] = ["--device", "--lib", "--release", "--test"];
+const OTHERS: [&str; 6] = ["--device", "--lib", "--npb", "--release", "--test", "--throttle"];
 /// Words that end a command within a line.
 const ENDS: [&str; 6] = ["|", "||", "&&", "&", ";", ">"];
 /// Words before a program's name.
@@ -179,7 +179,7 @@ fn lab() -> Result<BTreeMap<String, BTreeSet<String>>> {
         ensure!(found.contains("--help"), "{name}: {text}");
         Ok((name.to_owned(), found))
     };
-    names.filter(|name| *name != "help").chain(["paper"]).map(options).collect()
+    names.filter(|name| *name != "help").map(options).collect()
 }
 
 fn help(arguments: &[&str]) -> Result<String> {

@@ -2,14 +2,10 @@
 
 use std::fs;
 use std::net::{SocketAddr, UdpSocket};
-use std::process::Command;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use anyhow::{Result, ensure};
-use tabane_kit::clock::wait_for;
-use tabane_kit::cpu::exact_seconds;
 use tabane_kit::netns::Namespace;
-use tabane_kit::process::Process;
 use tabane_kit::topology::{LinkPlan, Plan, Topology, Wiring, address};
 
 use crate::traffic::stage::{FAST, send_file};

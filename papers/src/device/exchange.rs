@@ -8,10 +8,10 @@
 //! message of 1 KB is a round trip of that time, and no stream.
 
 use super::slot::{Slot, SlotSettings, at};
-use tabane_sim::random::{Random, Stream};
 use core::time::Duration;
 use std::collections::VecDeque;
 use tabane_proto::Instant;
+use tabane_sim::random::{Random, Stream};
 
 /// Bytes of an IPv4 and a TCP header.
 const HEADERS: usize = 40;

@@ -9,8 +9,8 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 
-use tabane_kit::workload::mpi::Mpi;
 use tabane_kit::prerequisites::Missing;
+use tabane_kit::workload::mpi::Mpi;
 
 /// The class that the papers run, and smaller ones.
 const CLASSES: [char; 4] = ['B', 'A', 'W', 'S'];

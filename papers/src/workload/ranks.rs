@@ -13,8 +13,8 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result};
 
 use super::npb::exchange::Step;
-use tabane_kit::workload::{SILENCE_MAX, Stream, accept};
 use tabane_kit::netns::Namespace;
+use tabane_kit::workload::{SILENCE_MAX, Stream, accept};
 
 /// Bytes that are written and read at once.
 const CHUNK: usize = 64 << 10;

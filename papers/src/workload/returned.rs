@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 
-use tabane_kit::workload::{Stream, accept};
 use tabane_kit::netns::{Namespace, joined};
+use tabane_kit::workload::{Stream, accept};
 
 /// Bytes that are read and written at once.
 const CHUNK: usize = 64 << 10;
