@@ -11,9 +11,7 @@
 mod buffers;
 mod clock;
 mod device;
-mod firewall;
 mod kernel;
-mod nft;
 mod nics;
 mod paths;
 mod peers;
@@ -68,7 +66,6 @@ fn examine(subject: &Subject) -> anyhow::Result<Report> {
     areas.push(nics::judge(&nics));
     areas.push(wiring::judge(&wiring::Facts { nics, shared: watched.shared }));
     areas.push(routes::judge(&routes::gather(subject, after.bundle.as_ref())));
-    areas.push(firewall::judge(&firewall::gather(subject)));
     if let (Some(before), Some(after)) = (&before.bundle, &after.bundle) {
         let explained = Explained::by(&areas);
         let facts = peers::Facts::of(subject, after, watched.heard.as_ref(), &explained.silence);

@@ -6,7 +6,7 @@ use crate::error::one_line;
 use crate::stdout::wrapped;
 
 /// The names of all checks, in the order of `docs/doctor.md`.
-pub(super) const CHECKS: [&str; 56] = [
+pub(super) const CHECKS: [&str; 55] = [
     "no-udp-segment",
     "no-udp-gro",
     "no-tso-at-device",
@@ -43,7 +43,6 @@ pub(super) const CHECKS: [&str; 56] = [
     "same-nic",
     "one-switch",
     "rp-filter",
-    "firewall",
     "peer-refused",
     "stranger",
     "greetings-blocked",

@@ -26,8 +26,8 @@ const PORT: u16 = 7420;
 /// Longest wait for what the kernel does.
 const SOON: Duration = Duration::from_secs(10);
 
-/// A rule that the doctor does not understand: it judges no lengths.
-pub(super) const UNKNOWN: &str = "udp dport 7420 meta length > 0 drop";
+/// A rule that keeps the bundle out.
+pub(super) const CLOSED: &str = "udp dport 7420 drop";
 
 /// Changes something, and waits until the bundle has met it.
 pub(super) type Deed = fn(&Topology, &mut [Bundle<'_>]) -> Result<()>;
@@ -38,7 +38,7 @@ pub(super) type Fault = (&'static str, &'static str, Deed, Deed);
 /// How doctors count what is over: each event of it.
 const OVER: [Fault; 1] = [("a cable that is pulled three times", "carrier-flaps", flap, restart)];
 /// Links that carry nothing.
-const SILENT: [Fault; 8] = [
+const SILENT: [Fault; 7] = [
     (
         "a NIC that is down",
         "nic-down",
@@ -65,20 +65,14 @@ const SILENT: [Fault; 8] = [
     ),
     (
         "UDP port closed by nftables here",
-        "firewall",
-        |topology, bundles| close(topology, bundles, 0, "udp dport 7420 drop"),
-        |topology, _| unhook(topology.host(0), "inet"),
-    ),
-    (
-        "UDP port closed by nftables here, in words that the doctor does not know",
         "port-closed-here",
-        |topology, bundles| close(topology, bundles, 0, UNKNOWN),
+        |topology, bundles| close(topology, bundles, 0, CLOSED),
         |topology, _| unhook(topology.host(0), "inet"),
     ),
     (
         "UDP port closed by nftables at the peer, which drops",
         "one-way-out",
-        |topology, bundles| close(topology, bundles, 1, "udp dport 7420 drop"),
+        |topology, bundles| close(topology, bundles, 1, CLOSED),
         |topology, _| unhook(topology.host(1), "inet"),
     ),
     (

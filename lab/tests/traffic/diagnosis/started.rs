@@ -9,7 +9,7 @@ use tabane_kit::status::Questions;
 use tabane_kit::topology::Topology;
 use tempfile::NamedTempFile;
 
-use super::bundle::{BROKEN, UNKNOWN, hook};
+use super::bundle::{BROKEN, CLOSED, hook};
 use super::{Group, Way, doctor, named};
 use crate::traffic::stage::{FAST, options_with, plan};
 
@@ -82,9 +82,9 @@ const FAULTS: [Fault; 10] = [
     },
     Fault { fault: "no other node", name: "nobody", there: None, ..STRANGERS },
     Fault {
-        fault: "UDP port closed by nftables at all NICs, in words that the doctor does not know",
+        fault: "UDP port closed by nftables at all NICs",
         name: "greetings-blocked",
-        plant: |topology| hook(topology.host(0), "inet", "input", UNKNOWN),
+        plant: |topology| hook(topology.host(0), "inet", "input", CLOSED),
         there: Some(USUAL),
         ..STRANGERS
     },
