@@ -18,7 +18,6 @@ pub mod cpu;
 pub mod emulator;
 pub mod guest;
 pub mod hosts;
-pub mod kernel_path;
 pub mod machine;
 pub mod memory;
 pub mod mptcp;

@@ -33,7 +33,7 @@ pub(super) fn contestant_lacks(scenario: &Scenario, contestant: Contestant, plac
         "connections go from host 1 to host 2 alone".into()
     } else if contestant == Contestant::Aggligator && flows > CONNECTIONS_MAX.into() {
         format!("it has ports for {CONNECTIONS_MAX} connections")
-    } else if matches!(contestant, Contestant::Kernel(_) | Contestant::Stripe { .. }) && scenario.hosts > 2 {
+    } else if matches!(contestant, Contestant::Kernel(_)) && scenario.hosts > 2 {
         "it is set up for 2 hosts".into()
     } else if contestant.needs_switches() && needs_emulator(scenario) && !scenario.netem {
         "it needs switches, and an emulated wire is none".into()

@@ -10,10 +10,8 @@ use tabane_proto::PolicyKind;
 
 use super::plan::{Place, Scenario};
 use super::tunnel::{self, Tunnel};
-use tabane_kernel::{Order, Policy, ReorderCounts};
 use tabane_kit::bundle::{self, Bundle, DEVICE, Protection};
 use tabane_kit::clock::wait_for;
-use tabane_kit::kernel_path::{self, Manner};
 use tabane_kit::netns::Namespace;
 use tabane_kit::prerequisites::{TEAMNL, Tool};
 use tabane_kit::topology::{Topology, address, nic};
@@ -27,11 +25,6 @@ const CARRIES_WITHIN: Duration = Duration::from_secs(20);
 const TRY_WITHIN: Duration = Duration::from_millis(500);
 /// A port on which nobody listens: the refusal shows that packets come and go.
 const NOBODY: u16 = 9;
-/// How the reorder qdisc puts frames in order: longer than any skew that a rate of 100 Mbit/s makes of superframes, and more than
-/// comes in that time.
-const HOLD: Duration = Duration::from_millis(200);
-const GRACE: Duration = Duration::from_millis(2);
-const HELD_MAX: u32 = 8 << 20;
 /// The VLAN on the device.
 const VLAN: u16 = 5;
 
@@ -50,17 +43,14 @@ pub(super) enum Contestant {
     Watched,
     /// `adaptive` by the kernel path's programs, with the reorder qdisc.
     Ordered,
+    /// The same, which leaves the order to TCP.
+    Unordered,
     /// A VLAN of the kernel's on the device of `adaptive`.
     Vlan,
     /// The kernel's MPTCP with a subflow per link.
     Mptcp,
     /// The kernel's bonding in one of its modes, or team.
     Kernel(&'static str),
-    /// The kernel path's programs without a daemon: frames of one flow over all links.
-    Stripe {
-        /// Whether the reorder qdisc puts them in order.
-        ordered: bool,
-    },
     /// Aggligator's tunnel for TCP ports, in user space.
     Aggligator,
 }
@@ -81,7 +71,6 @@ pub(super) struct Way<'a> {
     pub(super) bundles: Vec<Bundle<'a>>,
     watchers: Vec<Watchers>,
     tunnel: Option<Tunnel>,
-    devices: Option<[kernel_path::Device; 2]>,
     /// The bundles have reorder qdiscs.
     is_ordered: bool,
 }
@@ -95,10 +84,7 @@ impl Way<'_> {
 
     /// What the hosts' reorder qdiscs have counted, if they have such: names and counts.
     pub(super) fn reordered(&self) -> Result<Vec<(String, u64)>> {
-        let devices = self.devices.iter().flatten().filter_map(kernel_path::Device::reorder_counts);
-        let named =
-            |counts: ReorderCounts| counts.iter().map(|(name, count)| (name.to_string(), count)).collect();
-        let mut all: Vec<_> = devices.flat_map(|counts| -> Vec<_> { named(counts) }).collect();
+        let mut all = Vec::new();
         for bundle in self.bundles.iter().filter(|_| self.is_ordered) {
             let counters = bundle.status()?.counters.into_iter();
             all.extend(
@@ -124,12 +110,11 @@ impl Contestant {
             Contestant::Unrepaired,
             Contestant::Watched,
             Contestant::Ordered,
+            Contestant::Unordered,
             Contestant::Vlan,
             Contestant::Mptcp,
             Contestant::Aggligator,
             Contestant::Netem,
-            Contestant::Stripe { ordered: false },
-            Contestant::Stripe { ordered: true },
         ];
         let kernel = KERNEL.map(Contestant::Kernel);
         [Contestant::BestLink].into_iter().chain(bundles).chain(further).chain(kernel).collect()
@@ -144,12 +129,11 @@ impl Contestant {
             Contestant::Unrepaired => "unrepaired",
             Contestant::Watched => "watched",
             Contestant::Ordered => "daemon-order",
+            Contestant::Unordered => "daemon-tcp-order",
             Contestant::Vlan => "vlan",
             Contestant::Mptcp => "mptcp",
             Contestant::Kernel(key) => key,
             Contestant::Aggligator => "aggligator",
-            Contestant::Stripe { ordered: false } => "kernel-stripe",
-            Contestant::Stripe { ordered: true } => "kernel-order",
         }
     }
 
@@ -157,11 +141,18 @@ impl Contestant {
     pub(super) const fn policy(self) -> Option<PolicyKind> {
         match self {
             Contestant::Bundle(policy) => Some(policy),
-            Contestant::Unrepaired | Contestant::Watched | Contestant::Ordered | Contestant::Vlan => {
-                Some(PolicyKind::Adaptive)
-            }
+            Contestant::Unrepaired
+            | Contestant::Watched
+            | Contestant::Ordered
+            | Contestant::Unordered
+            | Contestant::Vlan => Some(PolicyKind::Adaptive),
             _ => None,
         }
+    }
+
+    /// Whether the kernel path's programs carry its frames.
+    const fn is_by_programs(self) -> bool {
+        matches!(self, Contestant::Ordered | Contestant::Unordered)
     }
 
     /// Whether it uses one link alone.
@@ -171,7 +162,7 @@ impl Contestant {
 
     /// Whether it works with the addresses of the links themselves.
     pub(super) const fn uses_bare_links(self) -> bool {
-        self.policy().is_none() && !matches!(self, Contestant::Kernel(_) | Contestant::Stripe { .. })
+        self.policy().is_none() && !matches!(self, Contestant::Kernel(_))
     }
 
     /// Whether it carries TCP alone.
@@ -193,11 +184,7 @@ impl Contestant {
     /// What it needs in `place` that this machine lacks, in a sentence.
     pub(super) fn lacks_in(self, place: Place) -> Option<String> {
         match self {
-            Contestant::Kernel(_)
-            | Contestant::Netem
-            | Contestant::Vlan
-            | Contestant::Ordered
-            | Contestant::Stripe { ordered: true }
+            Contestant::Kernel(_) | Contestant::Netem | Contestant::Vlan | Contestant::Ordered
                 if place == Place::Namespaces =>
             {
                 Some("it is compared in `guest`, whose kernel has it".into())
@@ -242,7 +229,7 @@ impl Contestant {
             | Contestant::Unrepaired
             | Contestant::Watched
             | Contestant::Ordered
-            | Contestant::Stripe { .. } => bundle::address(number),
+            | Contestant::Unordered => bundle::address(number),
         }
     }
 
@@ -262,17 +249,12 @@ impl Contestant {
         daemon: &Path,
     ) -> Result<Way<'a>> {
         let is_ordered = self == Contestant::Ordered;
-        let mut way =
-            Way { bundles: Vec::new(), watchers: Vec::new(), tunnel: None, devices: None, is_ordered };
+        let mut way = Way { bundles: Vec::new(), watchers: Vec::new(), tunnel: None, is_ordered };
         match self {
             Contestant::BestLink | Contestant::Netem => {}
             Contestant::Mptcp => mptcp::announce(topology)?,
             Contestant::Kernel(key) => {
                 start_kernels(topology, key)?;
-                wait_until_it_carries(topology, self.address(scenario, 1))?;
-            }
-            Contestant::Stripe { ordered } => {
-                way.devices = Some(kernel_path::join(topology, stripe(scenario, ordered))?);
                 wait_until_it_carries(topology, self.address(scenario, 1))?;
             }
             Contestant::Aggligator => {
@@ -285,6 +267,7 @@ impl Contestant {
             | Contestant::Unrepaired
             | Contestant::Watched
             | Contestant::Ordered
+            | Contestant::Unordered
             | Contestant::Vlan => {
                 let over = scenario.bundle.over;
                 let nics = topology.nics();
@@ -301,7 +284,7 @@ impl Contestant {
                 way.bundles = Bundle::start_each(topology, links, &self.options(scenario, daemon))?;
             }
         }
-        if is_ordered {
+        if self.is_by_programs() {
             Bundle::wait_for_programs(&mut way.bundles)?;
         }
         if self == Contestant::Watched {
@@ -335,10 +318,13 @@ impl Contestant {
             arguments.extend(primary.into_iter().flatten());
             arguments.extend((!own.preempt).then(|| "--no-preempt".to_string()));
         }
-        if self == Contestant::Ordered {
+        if self.is_by_programs() {
             arguments.extend(["--data-path", "kernel"].map(str::to_string));
         }
-        let is_sealed = own.sealed && self != Contestant::Ordered;
+        if self == Contestant::Unordered {
+            arguments.extend(["--reorder", "tcp"].map(str::to_string));
+        }
+        let is_sealed = own.sealed && !self.is_by_programs();
         let protection = if is_sealed { Protection::LabKey } else { Protection::None };
         bundle::Options { arguments, protection, ..bundle::Options::new(daemon) }
     }
@@ -351,13 +337,6 @@ fn start_kernels(topology: &Topology, key: &str) -> Result<()> {
         (_, mode @ ("balance-tlb" | "balance-alb")) => bonding::balancing(topology, mode),
         (_, mode) => bonding::bond(topology, mode),
     }
-}
-
-/// Frames over all links, with what the scenario says of these.
-fn stripe(scenario: &Scenario, ordered: bool) -> Manner {
-    let links = (1 << scenario.links.len()) - 1;
-    let order = Order { hold: HOLD, grace: GRACE, held_max: HELD_MAX, links, session: 0 };
-    Manner { policy: Policy::Stripe, order: ordered.then_some(order) }
 }
 
 fn wait_until_it_carries(topology: &Topology, to: IpAddr) -> Result<()> {
