@@ -112,6 +112,7 @@ install:
 	install -D -m 644 -t '$(DESTDIR)$(ZSH)' target/manuals/zsh/*
 	install -D -m 644 -t '$(DOC)' README.md CHANGELOG.md SECURITY.md LICENSE-MIT LICENSE-APACHE
 	install -D -m 644 -t '$(DOC)/docs' docs/*.md docs/tabane.lua
+	install -D -m 644 -t '$(DOC)/docs/design' docs/design/*
 	install -D -m 644 -t '$(DOC)/docs/recipes' docs/recipes/*
 	install -D -m 644 -t '$(DOC)/docs/reference' docs/reference/*
 	install -D -m 644 -t '$(DOC)/docs/pictures' docs/pictures/*

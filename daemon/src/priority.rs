@@ -7,7 +7,7 @@ use rustix::thread::set_current_timer_slack;
 
 /// The niceness of the daemon's threads. From -10 on, a thread waits 1 ms behind two busy applications on two
 /// processors, instead of 4 ms; below, its time slices become so short that throughput suffers
-/// (`docs/perf-log.md`).
+/// (`docs/lessons.md`).
 const NICENESS: i32 = -10;
 
 /// How late the kernel may wake up a thread, in nanoseconds. The usual 50 us are more than an interval between two

@@ -96,7 +96,7 @@ pub struct Settings {
 }
 
 impl Default for Settings {
-    /// Adaptive, with most of a processor: a ping-pong alone takes four fifths (`docs/perf-log.md`); 20 us.
+    /// Adaptive, with most of a processor: a ping-pong alone takes four fifths (`docs/lessons.md`); 20 us.
     fn default() -> Self {
         Self { method: Method::default(), interval: Duration::from_micros(20), share: 90 }
     }

@@ -2,7 +2,7 @@
 //! way in turn. By TCP, for of long datagrams sent without a limit no whole one passes the device's short queue.
 //!
 //! Each host's programs have a processor of their own: where all may run on any, what short messages carry differs by a factor
-//! of two to four from second to second, and no way can be told from another (`docs/perf-log.md`). What still differs takes
+//! of two to four from second to second, and no way can be told from another (`docs/lessons.md`). What still differs takes
 //! many rounds, of which each way begins as many.
 //!
 //! A veth has done with a frame when the call that sends it returns, so `lazy` does not stall here. What it stalls is simulated

@@ -8,7 +8,7 @@ use tabane_proto::time::{Instant, nanos};
 /// The shortest span.
 pub(super) const SPAN: Duration = Duration::from_millis(10);
 /// Frames are many when the time between two is shorter than a wake-up on another processor
-/// (`docs/perf-log.md`): then the sleeps cost more than the frames.
+/// (`docs/lessons.md`): then the sleeps cost more than the frames.
 pub(super) const MANY: Duration = Duration::from_micros(25);
 
 /// The frames of the present span.

@@ -1,7 +1,7 @@
 //! Copies of whole words to and from memory that others may touch at the same time.
 //!
 //! `memcpy` must not race with other threads, so each word is loaded or stored by itself: on x86-64 all of them by one
-//! string instruction, which takes a fifth of the time that a loop does (`docs/perf-log.md`), elsewhere by a loop. The
+//! string instruction, which takes a fifth of the time that a loop does (`docs/lessons.md`), elsewhere by a loop. The
 //! words of one copy become visible in any order, and all of them before what is stored after them with
 //! [`Ordering::Release`].
 //!

@@ -31,7 +31,7 @@ pub(crate) fn mistakes_are_found() -> Result<()> {
         ("It is [1.96][demo.ratio]", true),
         ("It is [1.95][demo.no-such]", true),
         ("It is 7.25 times as fast", true),
-        ("[0.53](docs/perf-log.md#index)", true),
+        ("[0.53](docs/lessons.md#tests-and-measuring)", true),
     ] {
         let found = wrong("README.md", &format!("{text}{below}"), &values)?;
         ensure!(found.is_empty() != is_wrong, "{text}: {found:?}");

@@ -6,9 +6,8 @@ use std::path::Path;
 use anyhow::{Context, Result};
 use pulldown_cmark::{CodeBlockKind, Event, Options, Parser, Tag, TagEnd};
 
-/// Pages about something else than what can be typed today: bytes on the wire, a log of what was typed on a day, and how command
-/// lines are made up.
-const OTHERS: [&str; 3] = ["docs/wire.md", "docs/perf-log.md", "docs/reference/commands.md"];
+/// Pages about something else than what can be typed today: bytes on the wire, and how command lines are made up.
+const OTHERS: [&str; 2] = ["docs/wire.md", "docs/reference/commands.md"];
 
 /// A page with its path from the root.
 pub(crate) struct Page {
