@@ -11,7 +11,7 @@ endif
 # The oldest Rust that builds this, as Cargo.toml declares it.
 MSRV := $(shell sed -n 's/^rust-version = "\(.*\)"/\1/p' Cargo.toml)
 
-.PHONY: help papers-test build build-lab test-tools sim-nightly page page-packages install uninstall deb deb-test fleet-test guests-test kernels-test versions-test asan miri mutants release test test-all nightly stress demo bench papers figures lab sim fuzz fuzz-corpus lint style docs sbom vm-setup vm-setup-backports rivals clean rust
+.PHONY: help build build-lab test-tools sim-nightly page page-packages install uninstall deb deb-test fleet-test guests-test kernels-test versions-test asan miri mutants release test test-all nightly stress demo bench papers papers-test figures lab sim fuzz fuzz-corpus lint style docs sbom vm-setup vm-setup-backports rivals clean rust
 
 help:
 	@echo "make build      release programs in target/release"

@@ -83,7 +83,7 @@ fn is_where_it_belongs(policy: PolicyKind, [first, second]: [u64; 2], copies: u6
     // What some promise beyond their nature; how evenly they spread, the simulator judges: here, other programs hold up either link.
     match policy {
         PolicyKind::Adaptive | PolicyKind::RoundRobin | PolicyKind::Weighted => {
-            ensure!(first.min(second) > BYTES / 4, "{what}: hardly on one link");
+            ensure!(first.min(second) > BYTES / 4, "{what}: less than a quarter on one link");
         }
         PolicyKind::ActiveBackup => ensure!(second > BYTES, "{what}: not on the primary"),
         _ => {}

@@ -44,12 +44,13 @@ fn upgrade() -> Result<()> {
     let options = options_with(&["--workers", "2"])?;
     with_bundles(plan(&[RATE; LINKS]), &options, |topology, bundles| {
         let before = lost_segments(topology.host(0))?;
-        let (calm, mut stalls) = upgrade_all(topology, bundles)?;
+        let (undisturbed, mut stalls) = upgrade_all(topology, bundles)?;
         let lost = lost_segments(topology.host(0))?.saturating_sub(before);
         stalls.sort();
-        let said = format!("stalls of {stalls:?}, and {calm:?} without a replacement; {lost} segments lost");
-        ensure!(stalls[ROUNDS / 2] <= STALL_MAX + calm, "{said}");
-        ensure!(stalls.iter().all(|stall| *stall <= STALL_EACH_MAX + calm), "{said}");
+        let said =
+            format!("stalls of {stalls:?}, and {undisturbed:?} without a replacement; {lost} segments lost");
+        ensure!(stalls[ROUNDS / 2] <= STALL_MAX + undisturbed, "{said}");
+        ensure!(stalls.iter().all(|stall| *stall <= STALL_EACH_MAX + undisturbed), "{said}");
         ensure!(lost < LOST_MAX, "{said}");
         Ok(())
     })
@@ -57,10 +58,10 @@ fn upgrade() -> Result<()> {
 
 /// The longest stall before all replacements, and at each of them.
 fn upgrade_all(topology: &Topology, bundles: &mut [Bundle<'_>]) -> Result<(Duration, Vec<Duration>)> {
-    let (mut calm_until, mut spans) = (0, Vec::new());
+    let (mut undisturbed_until, mut spans) = (0, Vec::new());
     let outcome = under_a_file(topology, 4 << 20, || {
         (0..ROUNDS).try_for_each(|_| carry(topology, 0))?;
-        calm_until = monotonic_ns()?;
+        undisturbed_until = monotonic_ns()?;
         for round in 0..ROUNDS {
             carry(topology, 0)?;
             let begun = monotonic_ns()?;
@@ -71,7 +72,7 @@ fn upgrade_all(topology: &Topology, bundles: &mut [Bundle<'_>]) -> Result<(Durat
         Ok(())
     })?;
     let longest = |(from, to)| outcome.gaps.longest_within(from, to).length;
-    Ok((longest((0, calm_until)), spans.into_iter().map(longest).collect()))
+    Ok((longest((0, undisturbed_until)), spans.into_iter().map(longest).collect()))
 }
 
 /// The second of three nodes is replaced while the first sends to it and to the third: nothing is lost or late.
