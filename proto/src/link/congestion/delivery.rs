@@ -4,7 +4,7 @@
 //! which it arrived, by the peer's clock, and in which it was sent. So a lump that arrives at once shows no rate that the path does not
 //! have. Source: draft-ietf-ccwg-bbr, section 4.1.2.
 
-use crate::link::congestion::varying::Report;
+use crate::link::congestion::rate::Progress;
 use crate::link::nic::per_second;
 use crate::time::Instant;
 use alloc::collections::VecDeque;
@@ -49,7 +49,7 @@ struct Delivered {
 #[derive(Debug, Default)]
 pub(super) struct Delivery {
     reports: VecDeque<Delivered>,
-    latest: Option<Report>,
+    latest: Option<(Progress, u32)>,
     /// Numbers, and when they were sent.
     sent: VecDeque<(u64, Instant)>,
     latest_sent: Instant,
@@ -82,19 +82,21 @@ impl Delivery {
     }
 
     /// What was delivered in the last `span`, if the reports cover most of it.
-    pub(super) fn sample(&mut self, report: Report, span: Duration) -> Option<Sample> {
-        while self.sent.get(1).is_some_and(|(next, _)| *next <= report.next) {
+    /// `written`: when the report was, by the peer's clock, in microseconds modulo 2^32.
+    pub(super) fn sample(&mut self, progress: Progress, written: u32, span: Duration) -> Option<Sample> {
+        while self.sent.get(1).is_some_and(|(next, _)| *next <= progress.next) {
             self.sent.pop_front();
         }
-        if let Some((_, at)) = self.sent.front().filter(|(next, _)| *next <= report.next) {
+        if let Some((_, at)) = self.sent.front().filter(|(next, _)| *next <= progress.next) {
             self.latest_sent = *at;
         }
-        let before = self.latest.replace(report).unwrap_or(report);
+        let latest = (progress, written);
+        let (before, written_before) = self.latest.replace(latest).unwrap_or(latest);
         let last = self.reports.back().copied().unwrap_or_default();
-        let numbers = report.next - before.next;
-        let came = u64::from(report.count.wrapping_sub(before.count)).min(numbers);
-        let bytes = u128::from(report.passed - before.passed) * u128::from(came) / u128::from(numbers.max(1));
-        let passed = Duration::from_micros(u64::from(report.written.wrapping_sub(before.written)));
+        let numbers = progress.next - before.next;
+        let came = u64::from(progress.count.wrapping_sub(before.count)).min(numbers);
+        let bytes = u128::from(progress.bytes - before.bytes) * u128::from(came) / u128::from(numbers.max(1));
+        let passed = Duration::from_micros(u64::from(written.wrapping_sub(written_before)));
         let now = Delivered {
             written: last.written + passed,
             sent: self.latest_sent,
@@ -136,17 +138,9 @@ mod tests {
             let at = |millis: u64| Instant::from_nanos(1_000_000_000 + millis * 1_000_000);
             delivery.handle_sent(at(number), number);
             let count = u32::try_from(number * (100 - lost) / 100).expect("few cells");
-            let report = Report {
-                now: at(number + 10 + held_up(number)),
-                written: u32::try_from(number * 1_000).expect("half a second"),
-                next: number,
-                passed: number * 1_000,
-                count,
-                delay: None,
-                trip: Duration::from_millis(20),
-                held_back: true,
-            };
-            delivery.sample(report, SPAN)
+            let at = at(number + 10 + held_up(number));
+            let written = u32::try_from(number * 1_000).expect("half a second");
+            delivery.sample(Progress { at, bytes: number * 1_000, next: number, count }, written, SPAN)
         })
     }
 
@@ -171,10 +165,7 @@ mod tests {
         for number in 1..10_000 {
             let now = Instant::from_nanos(number * 1_000_000);
             delivery.handle_sent(now, number);
-            let (written, passed, trip) = (7, 0, Duration::ZERO);
-            let report =
-                Report { now, written, next: 1, passed, count: 1, delay: None, trip, held_back: true };
-            let sample = delivery.sample(report, SPAN);
+            let sample = delivery.sample(Progress { at: now, bytes: 0, next: 1, count: 1 }, 7, SPAN);
             assert!(sample.is_none_or(|sample| sample.rate == 0));
         }
         assert!(delivery.bytes() < 50_000, "{}", delivery.bytes());

@@ -226,10 +226,10 @@ fn a_path_that_varies_no_more_has_the_law_of_others() {
     path.jitter = 10_000_000;
     path.run(1_000, 0);
     path.run(1_000, u64::MAX);
-    assert!(path.congestion.varying.is_some());
+    assert!(path.congestion.variation().is_some());
     path.jitter = 0;
     path.run(4_000, 0);
-    assert!(path.congestion.varying.is_none());
+    assert!(path.congestion.variation().is_none());
     path.run(2_000, u64::MAX);
     let (share, worst) = (path.run(3_000, u64::MAX) / 50.0, path.worst());
     assert!(share >= 0.95 && worst <= 11.0, "{share}, {worst} ms of queue");
@@ -273,9 +273,9 @@ fn who_sends_less_than_the_window_allows_keeps_it() {
     let mut path = Path::new(1_000, 1, 10);
     path.run(1_000, u64::MAX);
     path.run(50, 8 * CELL);
-    let window = path.congestion.window;
+    let window = path.congestion.window.size();
     path.run(5_000, 8 * CELL);
-    assert_eq!(path.congestion.window, window);
+    assert_eq!(path.congestion.window.size(), window);
     assert!(path.congestion.rate().is_some());
     path.run(10_000, 8 * CELL);
     assert_eq!(path.congestion.rate(), None, "nothing was held back for long");

@@ -16,9 +16,11 @@
 //! Source: BBR (draft-ietf-ccwg-bbr) for the rate and the cycle; Arun, Alizadeh, Balakrishnan, "Starvation in end-to-end congestion
 //! control" (SIGCOMM 2022) for why what is wanted of a queue grows with the variation.
 
+use crate::link::congestion::delays::Delays;
 use crate::link::congestion::delivery::{Delivery, Sample};
 use crate::link::congestion::envelope::Envelope;
-use crate::link::congestion::{WINDOW_FIRST, WINDOW_LEAST};
+use crate::link::congestion::loss::OVERFLOW_FOR;
+use crate::link::congestion::{Report, WINDOW_FIRST, WINDOW_LEAST, Window};
 use crate::link::nic::{bytes_in, per_second, time_of};
 use crate::time::Instant;
 use core::time::Duration;
@@ -79,25 +81,6 @@ enum Phase {
     Down,
 }
 
-/// What a report says.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Report {
-    pub(super) now: Instant,
-    /// When it was written, by the peer's clock, in microseconds modulo 2^32.
-    pub(super) written: u32,
-    /// The number after the highest that has arrived.
-    pub(super) next: u64,
-    /// Bytes that have arrived or are lost, and cells that have arrived, modulo 2^32.
-    pub(super) passed: u64,
-    pub(super) count: u32,
-    /// The delay of the latest heartbeat, if it is a new one, in microseconds by two clocks.
-    pub(super) delay: Option<i32>,
-    /// The shortest trip of a heartbeat.
-    pub(super) trip: Duration,
-    /// The pace or the window held cells back.
-    pub(super) held_back: bool,
-}
-
 #[derive(Debug)]
 pub(super) struct Varying {
     phase: Phase,
@@ -114,8 +97,66 @@ pub(super) struct Varying {
     variation: Duration,
     trip: Duration,
     queue: Duration,
+    /// When more was lost than usual.
+    overflowed: Option<Instant>,
     learn_at: Instant,
     probe_every: Duration,
+}
+
+impl Window for Varying {
+    fn size(&self) -> u64 {
+        let Some(rate) = self.rate else { return WINDOW_FIRST };
+        let rounds = if self.starts() { 2 } else { 1 };
+        rounds * bytes_in(rate, self.trip + SLACK + 2 * self.variation) + WINDOW_MORE
+    }
+
+    fn rate(&self) -> Option<u64> {
+        self.rate.filter(|_| !self.starts())
+    }
+
+    fn pace(&self) -> Option<u64> {
+        Some((self.rate? / 100 * self.gain).max(per_second(WINDOW_LEAST, self.trip + SLACK)))
+    }
+
+    fn queue(&self) -> Duration {
+        self.queue
+    }
+
+    fn explains_loss(&self, now: Instant) -> bool {
+        self.overflowed.is_some_and(|at| now.since(at) < OVERFLOW_FOR) || self.queue > self.target()
+    }
+
+    fn bytes(&self) -> usize {
+        size_of::<Self>() + self.delivery.bytes() + self.envelope.bytes()
+    }
+
+    fn handle_sent(&mut self, now: Instant, next: u64) {
+        self.delivery.handle_sent(now, next);
+    }
+
+    fn handle_report(&mut self, report: &Report, delays: &mut Delays) {
+        let now = report.now();
+        self.trip = delays.shortest_trip().unwrap_or_default();
+        self.limited |= report.held_back();
+        if let Some(met) = report.met {
+            self.envelope.note(now, met.delay);
+        }
+        if self.rate.is_none() && !self.limited {
+            self.delivery.forget(now);
+        }
+        let sample = self.delivery.sample(report.progress, report.written, self.rate_span());
+        self.queue = self.standing(now);
+        if let Some(sample) = sample {
+            self.follow(now, sample);
+        }
+        if sample.is_some_and(|sample| sample.loses) {
+            self.overflowed = Some(now);
+        }
+    }
+
+    fn variation(&self) -> Option<Duration> {
+        Some(self.variation)
+    }
 }
 
 impl Varying {
@@ -131,69 +172,14 @@ impl Varying {
             variation: variation.min(VARIATION_MOST),
             trip: Duration::ZERO,
             queue: Duration::ZERO,
+            overflowed: None,
             learn_at: Instant::default(),
             probe_every: PROBE_EVERY,
         }
     }
 
-    /// Bytes that it has on the heap.
-    pub(super) fn bytes(&self) -> usize {
-        size_of::<Self>() + self.delivery.bytes() + self.envelope.bytes()
-    }
-
     fn starts(&self) -> bool {
         matches!(self.phase, Phase::Start { .. })
-    }
-
-    /// Bytes per second that the path delivers, once the start is over.
-    pub(super) fn rate(&self) -> Option<u64> {
-        self.rate.filter(|_| !self.starts())
-    }
-
-    /// By how much delays differ.
-    pub(super) fn variation(&self) -> Duration {
-        self.variation
-    }
-
-    /// How long a queue stands.
-    pub(super) fn queue(&self) -> Duration {
-        self.queue
-    }
-
-    /// Bytes per second at which cells leave.
-    pub(super) fn pace(&self) -> Option<u64> {
-        Some((self.rate? / 100 * self.gain).max(per_second(WINDOW_LEAST, self.trip + SLACK)))
-    }
-
-    /// Bytes that may be on the way.
-    pub(super) fn window(&self) -> u64 {
-        let Some(rate) = self.rate else { return WINDOW_FIRST };
-        let rounds = if self.starts() { 2 } else { 1 };
-        rounds * bytes_in(rate, self.trip + SLACK + 2 * self.variation) + WINDOW_MORE
-    }
-
-    /// The next number is `next`.
-    pub(super) fn handle_sent(&mut self, now: Instant, next: u64) {
-        self.delivery.handle_sent(now, next);
-    }
-
-    /// The peer reports. Returns whether more was lost than usual.
-    pub(super) fn handle_report(&mut self, report: Report) -> bool {
-        let now = report.now;
-        self.trip = report.trip;
-        self.limited |= report.held_back;
-        if let Some(delay) = report.delay {
-            self.envelope.note(now, delay);
-        }
-        if self.rate.is_none() && !self.limited {
-            self.delivery.forget(now);
-        }
-        let sample = self.delivery.sample(report, self.rate_span());
-        self.queue = self.standing(now);
-        if let Some(sample) = sample {
-            self.follow(now, sample);
-        }
-        sample.is_some_and(|sample| sample.loses)
     }
 
     /// Over how long the rate is measured: lumps of what varies, and a few cells, make little of it.
