@@ -4,10 +4,6 @@
 CARGO ?= cargo
 # Where tools are installed that others publish: once for all clones of this user.
 TOOLS := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/tabane/bin
-# A first build has nothing to begin from, and what would let later ones begin from it takes a tenth of its time.
-ifeq ($(wildcard $(or $(CARGO_TARGET_DIR),target)/debug),)
-export CARGO_INCREMENTAL ?= 0
-endif
 # The oldest Rust that builds this, as Cargo.toml declares it.
 MSRV := $(shell sed -n 's/^rust-version = "\(.*\)"/\1/p' Cargo.toml)
 
