@@ -37,6 +37,7 @@ use crate::link::carried::Carried;
 use crate::link::health::{Change, LATELY};
 use crate::link::inbound::Inbound;
 use crate::link::nic::{Link, LinkSettings};
+use crate::link::outbound::Outbound;
 use crate::link::paths::Paths;
 use crate::outbox::{Control, Outputs};
 use crate::session::Origin;
@@ -128,6 +129,11 @@ impl Links {
 
     pub(crate) fn paths(&self, index: u16) -> Option<&Paths> {
         self.peers.get(usize::from(index))?.as_deref()
+    }
+
+    /// The path to a peer over a link.
+    pub(crate) fn outbound_mut(&mut self, index: u16, link: u8) -> Option<&mut Outbound> {
+        self.paths_mut(index)?.outbound.get_mut(usize::from(link))
     }
 
     pub(crate) fn paths_mut(&mut self, index: u16) -> Option<&mut Paths> {

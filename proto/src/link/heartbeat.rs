@@ -23,6 +23,23 @@ use core::time::Duration;
 /// A worker that was not woken for this long has cells waiting in its sockets: it judges nobody before it read them.
 const NOT_SCHEDULED: Duration = Duration::from_millis(20);
 
+/// What a peer says of one of our paths.
+#[derive(Clone, Copy, Debug)]
+struct Said {
+    now: Instant,
+    /// When what had come was read last.
+    read: Instant,
+    /// When the peer wrote it, by its clock, in microseconds modulo 2^32.
+    written: u32,
+    /// It was so then or later, if it came over a link that is about as fast as any.
+    as_of: Option<Instant>,
+    index: u16,
+    link: u8,
+    report: Report,
+    /// The latest probe that has arrived there.
+    probed: Option<u32>,
+}
+
 impl Links {
     /// Queues heartbeats for the peers whose time has come.
     pub(crate) fn send_heartbeats(&mut self, now: Instant, overdue: &[u16], out: &mut Outputs) {
@@ -191,45 +208,65 @@ impl Links {
         // What the peer says now was true when it had just received what it echoes, or later.
         let as_of = round_trip.filter(|_| skew < OVERDUE_AFTER).map(|round_trip| now - round_trip);
         let received = &heartbeat.reports[..usize::from(heartbeat.reported_links).min(links)];
+        let written = heartbeat.sent_at;
         for ((report, probed), link) in received.iter().zip(heartbeat.probed).zip(0..) {
-            self.handle_report((now, read, heartbeat.sent_at), (index, link), (*report, probed), as_of, out);
+            let said = Said { now, read, written, as_of, index, link, report: *report, probed };
+            self.handle_report(&said, out);
         }
         Some(skew)
     }
 
-    /// The peer says what it has received on our path over `link`. `as_of`: it said so then or later, and over a link about as
-    /// fast as any.
-    fn handle_report(
-        &mut self,
-        (now, read, written): (Instant, Instant, u32),
-        (index, link): (u16, u8),
-        (report, probed): (Report, Option<u32>),
-        as_of: Option<Instant>,
-        out: &mut Outputs,
-    ) {
-        let state = &self[link];
-        let (incast, departed, carries) = (state.incast, state.departed(), state.carries());
-        let nic = state.wait();
+    /// The peer says what it has received on one of our paths.
+    fn handle_report(&mut self, said: &Said, out: &mut Outputs) {
+        self.note_received(said);
+        self.handle_probed(said, out);
+        self.handle_way(said);
+        let Said { now, index, link, report, .. } = *said;
+        let overdue = self.overdue(said);
+        let carries = self[link].carries();
         let Some(paths) = self.paths_mut(index) else { return };
         let node = paths.node;
-        let path = &mut paths.outbound[usize::from(link)];
+        let Some(path) = paths.outbound.get_mut(usize::from(link)) else { return };
+        if !report.up {
+            self.leave(now, index, link, Signal::Report, out);
+        } else if let Some((overdue, waited)) = overdue {
+            path.timeout.doubt(path.received()..path.received() + overdue);
+            self.leave(now, index, link, Signal::BurstSkew { overdue, waited }, out);
+        } else if !path.up && carries && now >= path.obey_reports_from {
+            path.rise(now);
+            if path.up {
+                self.resized |= paths.has_small();
+                out.events.log(Event::LinkUp { peer: node, link, direction: Direction::Sending });
+            }
+        } else if path.up
+            && path.loss.handle_report(now, path.received(), path.arrived(report.count))
+            && (path.loss.persists(now) || !path.congestion.explains_loss(now))
+        {
+            self.judge_loss(now, index, link, out);
+        }
+    }
+
+    /// Which cells have come.
+    fn note_received(&mut self, &Said { now, index, link, report, .. }: &Said) {
+        let departed = self[link].departed();
+        let Some(path) = self.outbound_mut(index, link) else { return };
         let mut is_ahead = false;
         if let Some(received) = unwrap_seq(report.next, path.received()) {
             path.handle_received(now, received, report.count, departed);
             is_ahead = report.count > 0 && received > path.next_seq();
         }
         path.reports = (path.reports.0 + 1, path.reports.1 + u64::from(report.behind));
-        let next = path.next_seq();
         self.rolled_back |= is_ahead;
-        self.handle_probed(now, index, link, report.count, probed, out);
-        let Some(paths) = self.paths_mut(index) else { return };
-        let path = &mut paths.outbound[usize::from(link)];
-        // A probe that does not arrive is no loss of the path.
-        let (next_received, count) = (path.received(), report.count.wrapping_add(path.path_mtu.lost()));
+    }
+
+    /// How long they took, and how much may be on the way.
+    fn handle_way(&mut self, &Said { now, written, index, link, report, .. }: &Said) {
+        let nic = self[link].wait();
+        let Some(path) = self.outbound_mut(index, link) else { return };
         let (heartbeats, delay) = (report.heartbeats, report.delay_micros);
         let arrived = Arrived {
-            next: next_received,
-            count,
+            next: path.received(),
+            count: path.arrived(report.count),
             heartbeats,
             delay,
             nic,
@@ -237,59 +274,33 @@ impl Links {
             gathers: path.gaps.recurs(),
         };
         if path.carried > 0 {
-            path.pace.handle_report(now, next_received, (heartbeats, delay));
+            path.pace.handle_report(now, arrived.next, (heartbeats, delay));
         }
-        if path.congestion.handle_report(now, next, arrived) {
-            self.opened = true;
-        }
-        let Some(paths) = self.paths_mut(index) else { return };
-        let path = &mut paths.outbound[usize::from(link)];
+        let opened = path.congestion.handle_report(now, path.next_seq(), arrived);
         path.handle_skew(Duration::from_micros(u64::from(report.skew_micros)));
+        self.opened |= opened;
+    }
+
+    /// How many cells are overdue there, and for how long, if that tells of a black hole.
+    fn overdue(&self, said: &Said) -> Option<(u64, Duration)> {
+        let as_of = said.as_of.filter(|_| !said.report.behind)?;
+        let paths = self.paths(said.index)?;
+        let path = paths.outbound.get(usize::from(said.link)).filter(|path| path.up)?;
+        let (cells, waited) = path.overdue(as_of)?;
         // While cells of others come here, link and switch live: whether this peer's cells only wait there, it knows better.
         // What has come since the last turn may not have been read yet.
-        let within = |waited: Duration| OTHERS_WITHIN.max(waited / 4 * 3);
-        let alone = |waited| !incast.received_others(read, index, within(waited));
-        let as_of = as_of.filter(|_| !report.behind);
-        let overdue =
-            as_of.and_then(|as_of| path.overdue(as_of)).filter(|(_, waited)| path.up && alone(*waited));
+        let within = OTHERS_WITHIN.max(waited / 4 * 3);
+        let others_came = self[said.link].incast.received_others(said.read, said.index, within);
         // When the others lack cells, too, the peer may just not have been scheduled.
-        let others_lack = as_of.is_some_and(|as_of| paths.others_lack(link, as_of));
-        let overdue = overdue.filter(|(_, waited)| *waited >= ALL_SILENT_FOR || !others_lack);
-        let path = &mut paths.outbound[usize::from(link)];
-        if !report.up {
-            return self.leave(now, index, link, Signal::Report, out);
-        }
-        if let Some((overdue, waited)) = overdue {
-            path.timeout.doubt(path.received()..path.received() + overdue);
-            return self.leave(now, index, link, Signal::BurstSkew { overdue, waited }, out);
-        }
-        if !path.up && carries && now >= path.obey_reports_from {
-            path.rise(now);
-            if path.up {
-                self.resized |= paths.has_small();
-                out.events.log(Event::LinkUp { peer: node, link, direction: Direction::Sending });
-            }
-        } else if path.up
-            && path.loss.handle_report(now, path.received(), count)
-            && (path.loss.persists(now) || !path.congestion.explains_loss(now))
-        {
-            self.judge_loss(now, index, link, out);
-        }
+        let is_peers = waited < ALL_SILENT_FOR && paths.others_lack(said.link, as_of);
+        (!others_came && !is_peers).then_some((cells, waited))
     }
 
     /// A report names the latest probe that has arrived on a path.
-    fn handle_probed(
-        &mut self,
-        now: Instant,
-        index: u16,
-        link: u8,
-        count: u32,
-        probed: Option<u32>,
-        out: &mut Outputs,
-    ) {
+    fn handle_probed(&mut self, &Said { now, index, link, report, probed, .. }: &Said, out: &mut Outputs) {
         let Some(paths) = self.paths_mut(index) else { return };
         let (peer, path) = (paths.node, &mut paths.outbound[usize::from(link)]);
-        let finding = path.path_mtu.handle_report(now, path.received(), count, probed);
+        let finding = path.path_mtu.handle_report(now, path.received(), report.count, probed);
         if finding == Finding::Fell {
             // What was lost was too long: it says nothing about the path's loss and rate.
             let next = path.next_seq();
