@@ -39,7 +39,7 @@ const ROUND_CELLS: u64 = 8;
 const SUDDEN: u32 = 4;
 /// A path that has held nothing back for so long begins anew.
 const FORGET_AFTER: Duration = Duration::from_secs(10);
-/// The first round with hardly any queue adds a part of the window that is halved so many times; each further one twice the part.
+/// The first round with hardly any queue adds a part to window and pace that is halved so many times; each further one twice the part.
 const DOUBLINGS: u8 = 4;
 /// Rounds of a trial, and rounds after which the law has not made the window half as large.
 const TRIAL: u8 = 4;
@@ -75,7 +75,7 @@ pub(super) struct Steady {
     loss: Loss,
     /// The shortest time from sending a cell to its report.
     shortest: Option<Duration>,
-    /// The next round with hardly any queue adds half of the window, halved so many times more.
+    /// So many times the part is halved that the next round with hardly any queue adds to the window, and that the pace exceeds the rate by.
     doublings: u8,
 }
 
@@ -98,9 +98,10 @@ struct Round {
     began: Option<Progress>,
     /// It ends when the cell with this number has passed.
     end: u64,
-    /// Reports that came, and those at which the window held cells back.
+    /// Reports that came, those at which the window held cells back, and those at which it or the pace did.
     reports: u32,
     full: u32,
+    held_back: u32,
     /// The most that was on the way at a report, in bytes.
     flight: u64,
     /// The shortest and the longest queue.
@@ -121,6 +122,7 @@ impl Round {
     fn handle_report(&mut self, report: &Report, queue: Duration) {
         self.reports += 1;
         self.full += u32::from(report.was_full);
+        self.held_back += u32::from(report.held_back());
         self.flight = self.flight.max(report.flight.0);
         if report.met.is_some() || queue.is_zero() {
             let (least, most) = self.queue.unwrap_or((queue, queue));
@@ -164,7 +166,8 @@ impl Window for Steady {
 
     fn pace(&self) -> Option<u64> {
         let spread = per_second(self.window, self.shortest? + self.target()).max(self.rate.get()?);
-        Some(if self.starts() { 2 * spread } else { spread / 16 * 17 })
+        // Where no queue comes, the rate may have been measured while the path carried less.
+        Some(if self.starts() { 2 * spread } else { spread + (spread >> self.doublings) })
     }
 
     fn queue(&self) -> Duration {
@@ -273,6 +276,12 @@ impl Steady {
             Some(rate) => self.adjust(&seen, rate),
             None => self.adjust_unfilled(&seen),
         }
+        let is_short = seen.queue <= self.target() / 4 && !seen.overflows;
+        self.doublings = match self.round.held_back {
+            0 => self.doublings,
+            _ if is_short => self.doublings.saturating_sub(1),
+            _ => DOUBLINGS,
+        };
         if let Some(rate) = rate.filter(|_| obeyed) {
             self.ask_whose_queue(&seen, rate, delays);
         }
@@ -316,7 +325,6 @@ impl Steady {
         let Seen { queue, longest, .. } = *seen;
         let shortest = self.shortest.unwrap_or(seen.span);
         let fitting = bytes_in(rate, shortest + self.target());
-        let is_short = queue <= self.target() / 4 && !seen.overflows;
         if self.is_shared() {
             self.share(seen);
         } else if seen.is_sudden || seen.overflows {
@@ -345,7 +353,6 @@ impl Steady {
                 self.window = self.window.max(fitting);
             }
         }
-        self.doublings = if is_short { self.doublings.saturating_sub(1) } else { DOUBLINGS };
         self.window = self.window.max(self.least());
     }
 
