@@ -130,7 +130,7 @@ impl Group {
             takes_uso: self.takes_uso,
             leaves: !state.is_member(),
             seals: sessions.is_sealing(),
-            asks: path.is_some_and(|path| path.endpoint.is_none() || path.outdated),
+            asks: path.is_some_and(|path| path.end.endpoint.is_none() || path.end.outdated),
             pauses: self.handover.is_draining(),
             ends: self.ends,
             drains: state.settings.drained,

@@ -117,7 +117,7 @@ impl Links {
         let has_way = |paths: &Paths| {
             let mut up = paths.outbound.iter().zip(0..).filter(|(path, _)| path.up);
             let is_used = up.clone().any(|(_, place)| !is_other(place));
-            !is_used || up.any(|(path, place)| serves(place) && !path.is_drained_there)
+            !is_used || up.any(|(path, place)| serves(place) && !path.end.is_drained)
         };
         (0..self.own.len()).any(serves) && self.all_paths().all(has_way)
     }
@@ -285,7 +285,7 @@ impl Links {
         let Some(path) = self.paths(index).map(|paths| &paths.outbound[usize::from(origin.link)]) else {
             return;
         };
-        let Some(endpoint) = path.endpoint.filter(|endpoint| *endpoint != origin.from) else { return };
+        let Some(endpoint) = path.end.endpoint.filter(|endpoint| *endpoint != origin.from) else { return };
         let greeted = &self[origin.link].settings.greet;
         if greeted.contains(&endpoint) && greeted.contains(&origin.from) {
             return;
@@ -294,7 +294,7 @@ impl Links {
         let is_latest = wire_seq(paths.inbound[usize::from(header.link)].next_seq() - 1) == header.link_seq;
         let is_paired = paths.paired[usize::from(origin.link)] == Some(header.link);
         if is_latest && is_paired {
-            paths.outbound[usize::from(origin.link)].endpoint = Some(origin.from);
+            paths.outbound[usize::from(origin.link)].end.endpoint = Some(origin.from);
         }
     }
 
@@ -328,14 +328,14 @@ impl Links {
         let (sent, received, place) = (carried.sent(), carried.received(), usize::from(link));
         let Some(paths) = self.paths(index) else { return };
         let theirs = paths.paired[place].map(usize::from);
-        let known = (paths.outbound[place].carried, theirs.map(|theirs| paths.inbound[theirs].carried));
+        let known =
+            (paths.outbound[place].programs.sent(), theirs.map(|theirs| paths.inbound[theirs].carried));
         if known == (sent, theirs.map(|_| received)) {
             return;
         }
         let Some(paths) = self.paths_mut(index) else { return };
         let path = &mut paths.outbound[place];
-        (path.carried, path.carried_at) = (sent, Some(now));
-        let more = path.pace.handle_carried(carried);
+        let more = path.programs.handle_carried(now, carried);
         if let Some(theirs) = theirs {
             paths.inbound[theirs].carried = received;
             paths.inbound[theirs].health.handle_carried(carried.received_at);
@@ -430,7 +430,7 @@ impl Links {
         if core::mem::take(&mut path.path_mtu.lacks_probe) {
             out.outbox.push(Control::Probe { link, peer: index });
         }
-        if core::mem::take(&mut path.lacks_heartbeat) {
+        if core::mem::take(&mut path.pacing.is_owed) {
             out.outbox.push(Control::Heartbeat { link, peer: index });
         }
     }

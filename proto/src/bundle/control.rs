@@ -69,9 +69,9 @@ impl Bundle {
         link.full = true;
         let Some(paths) = spoken.numbered.and_then(|index| self.links.paths_mut(index)) else { return };
         let path = &mut paths.outbound[usize::from(spoken.link)];
-        path.return_seqs(1);
+        path.give_back_numbers(1);
         match spoken.control {
-            Some(Control::Heartbeat { .. }) => path.lacks_heartbeat = true,
+            Some(Control::Heartbeat { .. }) => path.pacing.is_owed = true,
             Some(Control::Probe { .. }) => path.path_mtu.take_back(),
             // Over a link that has room, or later.
             Some(again @ Control::Repair { peer, after: Some(_) }) => {

@@ -124,7 +124,7 @@ impl Bundle {
         let paths = self.links.paths(index).ok_or(NeedsCells::Now)?;
         // Flows do not change between a link that programs use and one that takes cells alone: all have to fit.
         ways(paths, &self.links).filter(|way| way.open).try_for_each(|way| way.fit(packet))?;
-        let is_ordered = |way: Way<'_>| way.path.kernel.is_some_and(|end| end.orders);
+        let is_ordered = |way: Way<'_>| way.path.end.kernel.is_some_and(|end| end.orders);
         let may_spread = unordered || ways(paths, &self.links).filter(|way| way.open).all(is_ordered);
         let (sender, around) = self.sending(now);
         if sender.has_classes() {
@@ -144,7 +144,8 @@ impl Bundle {
         for index in self.sessions.table().indices() {
             for link in (0..).take(LINKS) {
                 let Some(paths) = self.links.paths(index) else { break };
-                let is_used = paths.outbound.get(usize::from(link)).is_some_and(|path| path.kernel.is_some());
+                let is_used =
+                    paths.outbound.get(usize::from(link)).is_some_and(|path| path.end.kernel.is_some());
                 if let Some(carried) = is_used.then(|| carried(paths.node, link)).flatten() {
                     self.links.handle_carried(now, index, link, &carried);
                 }
@@ -216,7 +217,7 @@ fn ways<'a>(paths: &'a Paths, links: &'a Links) -> impl Iterator<Item = Way<'a>>
 
 impl Way<'_> {
     fn for_programs(&self, seats: &Seats) -> Option<KernelPath> {
-        let (link, end, place) = (self.number, self.path.kernel?, usize::from(self.number));
+        let (link, end, place) = (self.number, self.path.end.kernel?, usize::from(self.number));
         let (open, speed, delay) = (seats.links & 1 << link != 0, seats.speeds[place], seats.delays[place]);
         self.link.settings.kernel.map(|_| KernelPath { link, end, open, up: self.path.up, speed, delay })
     }
@@ -227,13 +228,13 @@ impl Way<'_> {
         if link.settings.kernel.is_none() {
             return Err(NeedsCells::Link(*number));
         }
-        if path.kernel.is_none() {
+        if path.end.kernel.is_none() {
             return Err(NeedsCells::Peer(*number));
         }
         if link.settings.rate.is_some() || path.ceiling.rate().is_some() {
             return Err(NeedsCells::Rate(*number));
         }
-        if !path.endpoint.is_some_and(is_on_link) {
+        if !path.end.endpoint.is_some_and(is_on_link) {
             return Err(NeedsCells::Routed(*number));
         }
         match path.path_mtu.packets() {

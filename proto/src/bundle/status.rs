@@ -188,7 +188,7 @@ impl Bundle {
                 Some(PathStatus {
                     link: number,
                     peer_link: *paired,
-                    endpoint: path.endpoint?,
+                    endpoint: path.end.endpoint?,
                     sending: path.up,
                     suspect: path.loss.is_suspect(),
                     drained: path.is_drained(&link.settings),
@@ -203,12 +203,12 @@ impl Bundle {
                     congested: path.congestion.was_limited(self.polled),
                     bytes_sent: path.bytes_sent(),
                     bytes_received: inbound.map_or(0, |inbound| inbound.bytes),
-                    cells_sent: path.sent(),
+                    cells_sent: path.numbers.sent(),
                     cells_received: inbound.map_or(0, |inbound| inbound.received),
                     cells_missed: inbound.map_or(0, |inbound| inbound.missed),
                     queue_behind: path.congestion.queue(),
-                    reports: path.reports.0,
-                    reports_behind: path.reports.1,
+                    reports: path.receipts.reports,
+                    reports_behind: path.receipts.behind,
                 })
             });
             Some((status, links))

@@ -250,9 +250,9 @@ fn whom_to_ask(now: Instant, index: u16, origin: Origin, hello: &Hello, links: &
     let paired = paths.paired[usize::from(origin.link)];
     let health = |theirs: u8| &paths.inbound[usize::from(theirs)].health;
     // Cells to the endpoint of a link that is up arrive: a greeting from elsewhere may be repeated by somebody.
-    let works = path.up && path.endpoint.is_some() && paired.is_some_and(|theirs| health(theirs).is_up());
+    let works = path.up && path.end.endpoint.is_some() && paired.is_some_and(|theirs| health(theirs).is_up());
     let pause = if works { ASK_RARELY } else { ASK_EVERY };
-    if path.asked.is_some_and(|(_, at)| now.since(at) < pause) {
+    if path.end.asked.is_some_and(|(_, at)| now.since(at) < pause) {
         return None;
     }
     let prefers = hello.link == origin.link && paired != Some(hello.link);
@@ -263,16 +263,16 @@ fn whom_to_ask(now: Instant, index: u16, origin: Origin, hello: &Hello, links: &
     if prefers || !works {
         return Some(origin.from);
     }
-    let is_news = path.cell_max != hello.cell_max
-        || path.is_drained_there != hello.drains
+    let is_news = path.end.cell_max != hello.cell_max
+        || path.end.is_drained != hello.drains
         || !path.ceiling.is_stated(hello.receives);
-    path.endpoint.filter(|_| is_news)
+    path.end.endpoint.filter(|_| is_news)
 }
 
 /// Asks a peer for a hello on a link.
 fn ask(now: Instant, index: u16, (link, to): (u8, SocketAddr), links: &mut Links, out: &mut Outputs) {
     let Some(paths) = links.paths_mut(index) else { return };
     let path = &mut paths.outbound[usize::from(link)];
-    (path.asked, path.outdated) = (Some((to, now)), true);
+    (path.end.asked, path.end.outdated) = (Some((to, now)), true);
     out.outbox.push(Control::Answer { link, peer: index, to });
 }

@@ -124,7 +124,7 @@ fn bid_farewell(now: Instant, number: u8, parts: &mut Parts<'_>) {
     }
     for index in sessions.table().indices() {
         let paths = links.paths(index);
-        if let Some(to) = paths.and_then(|paths| paths.outbound[usize::from(number)].endpoint) {
+        if let Some(to) = paths.and_then(|paths| paths.outbound[usize::from(number)].end.endpoint) {
             out.outbox.push(Control::Farewell { link: number, peer: index, to });
         }
     }
@@ -147,7 +147,7 @@ pub(super) fn queue_hellos(parts: &mut Parts<'_>, over: impl Fn(u8) -> bool) {
         let Some(paths) = links.paths(index).filter(|_| is_joined) else { continue };
         for (path, link) in paths.outbound.iter().zip(0..).filter(|(_, link)| over(*link)) {
             let answer = |to| Control::Answer { link, peer: index, to };
-            out.outbox.extend(path.endpoint.map(answer).into_iter());
+            out.outbox.extend(path.end.endpoint.map(answer).into_iter());
         }
     }
 }

@@ -37,7 +37,8 @@ impl Group {
             if now < link.greet_at || !link.is_member() {
                 continue;
             }
-            let known = || parts.links.all_paths().filter(|paths| paths.outbound[number].endpoint.is_some());
+            let known =
+                || parts.links.all_paths().filter(|paths| paths.outbound[number].end.endpoint.is_some());
             let settled = known().next().is_some() && known().all(Paths::is_reached);
             let link = &mut parts.links.all_mut()[number];
             link.greet_at = now + GREET_EVERY * if settled { 10 } else { 1 };
@@ -200,7 +201,7 @@ impl Group {
                     session.map_or((0, 0), |session| (session.session_out, session.epoch()));
                 let is_sealed = header.epoch != 0;
                 let path = links.paths_mut(peer).map(|paths| &mut paths.outbound[usize::from(link)]);
-                let seq = path.filter(|_| is_sealed).map(|path| path.take_seq(None));
+                let seq = path.filter(|_| is_sealed).map(|path| path.numbers.take(None));
                 header.link_seq = seq.map_or(0, wire_seq);
                 header.emit(space);
                 if let Some(seq) = seq {
@@ -233,8 +234,8 @@ fn greet_on(number: usize, parts: &mut Parts<'_>) {
             continue;
         };
         let path = &paths.outbound[number];
-        let asked = path.asked.filter(|_| path.endpoint.is_none()).map(|(to, _)| to);
-        if let Some(to) = path.endpoint.filter(|_| !session.is_joined()).or(asked) {
+        let asked = path.end.asked.filter(|_| path.end.endpoint.is_none()).map(|(to, _)| to);
+        if let Some(to) = path.end.endpoint.filter(|_| !session.is_joined()).or(asked) {
             out.outbox.push(Control::Answer { link, peer: index, to });
         }
     }
@@ -296,13 +297,13 @@ pub(super) fn pair(now: Instant, index: u16, origin: Origin, hello: &Hello, part
     paths.paired[link] = Some(hello.link);
     // The hello arrived this way, so until heartbeats prove more the path is better than none.
     let path = &mut paths.outbound[link];
-    path.doubted |= path.endpoint.is_none();
-    path.endpoint = Some(origin.from);
-    path.cell_max = hello.cell_max;
-    path.kernel = hello.kernel;
+    path.doubted |= path.end.endpoint.is_none();
+    path.end.endpoint = Some(origin.from);
+    path.end.cell_max = hello.cell_max;
+    path.end.kernel = hello.kernel;
     path.ceiling.state(hello.receives);
-    path.outdated = false;
-    if core::mem::replace(&mut path.is_drained_there, hello.drains) != hello.drains {
+    path.end.outdated = false;
+    if core::mem::replace(&mut path.end.is_drained, hello.drains) != hello.drains {
         let (peer, link) = (paths.node, origin.link);
         parts.out.events.log(if hello.drains {
             Event::LinkDrained { peer, link }

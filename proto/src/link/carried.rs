@@ -5,7 +5,7 @@
 //! before, and a frame that does arrive shows, as a cell would, that the path works.
 //!
 //! A heartbeat also waits behind them in each queue of the way. How late it comes shows that there is a queue; and what programs had
-//! sent when two such heartbeats were written, and how far apart these came, shows how fast the bottleneck carries it ([`Pace`]).
+//! sent when two such heartbeats were written, and how far apart these came, shows how fast the bottleneck carries it ([`ProgramRate`]).
 
 use crate::link::congestion::delays::Delays;
 use crate::link::nic::{RateMeter, per_second};
@@ -53,9 +53,59 @@ impl Carried {
     }
 }
 
+/// What programs send over a path.
+#[derive(Debug, Default)]
+pub(crate) struct Programs {
+    /// So much, counted in cells.
+    sent: u64,
+    /// When they last carried something over it, either way.
+    at: Option<Instant>,
+    rate: ProgramRate,
+}
+
+impl Programs {
+    /// What they have sent, counted in cells.
+    pub(crate) fn sent(&self) -> u64 {
+        self.sent
+    }
+
+    /// When they last carried something, either way.
+    pub(crate) fn at(&self) -> Option<Instant> {
+        self.at
+    }
+
+    /// Bytes per second that the path carries of that, outer headers included, once a queue was found.
+    pub(crate) fn rate(&self) -> Option<u64> {
+        self.rate.get()
+    }
+
+    /// The path leads elsewhere, or numbers begin anew.
+    pub(crate) fn restart(&mut self) {
+        self.rate = ProgramRate::default();
+    }
+
+    /// They have carried so much. Returns how many bytes more they have sent than before; what is there at first is not more.
+    pub(crate) fn handle_carried(&mut self, now: Instant, carried: &Carried) -> u64 {
+        (self.sent, self.at) = (carried.sent(), Some(now));
+        self.rate.handle_carried(carried)
+    }
+
+    /// A heartbeat leaves under this number.
+    pub(crate) fn handle_heartbeat(&mut self, now: Instant, number: u64) {
+        self.rate.handle_heartbeat(now, number);
+    }
+
+    /// The peer has received all below the number `next`, and so many heartbeats, the last of them `delay` after it was written.
+    pub(crate) fn handle_report(&mut self, now: Instant, next: u64, (heartbeats, delay): (u8, u32)) {
+        if self.sent > 0 {
+            self.rate.handle_report(now, next, (heartbeats, delay));
+        }
+    }
+}
+
 /// How fast a path carries what programs send.
 #[derive(Debug, Default)]
-pub(crate) struct Pace {
+struct ProgramRate {
     /// Bytes of the packets that programs have sent.
     sent: u64,
     /// Heartbeats on their way: number, when it was written, and what had been sent by then.
@@ -66,15 +116,15 @@ pub(crate) struct Pace {
     free: Option<(Instant, u64)>,
 }
 
-impl Pace {
+impl ProgramRate {
     /// Programs have sent so much in all. Returns how many bytes that is more than before; what is there at first is not.
-    pub(crate) fn handle_carried(&mut self, carried: &Carried) -> u64 {
+    fn handle_carried(&mut self, carried: &Carried) -> u64 {
         let before = core::mem::replace(&mut self.sent, carried.link_bytes);
         if before == 0 { 0 } else { self.sent.saturating_sub(before) }
     }
 
     /// A heartbeat leaves under this number.
-    pub(crate) fn handle_heartbeat(&mut self, now: Instant, seq: u64) {
+    fn handle_heartbeat(&mut self, now: Instant, seq: u64) {
         if self.written.len() == HEARTBEATS {
             self.written.pop_front();
         }
@@ -83,7 +133,7 @@ impl Pace {
 
     /// The peer has received all below the number `next`, and so many heartbeats, modulo a power of two, the last of them `delay`
     /// microseconds by two clocks after it was written.
-    pub(crate) fn handle_report(&mut self, now: Instant, next: u64, (heartbeats, delay): (u8, u32)) {
+    fn handle_report(&mut self, now: Instant, next: u64, (heartbeats, delay): (u8, u32)) {
         let mut latest = None;
         while let Some(written) = self.written.pop_front_if(|(seq, ..)| *seq < next) {
             latest = Some(written);
@@ -101,14 +151,14 @@ impl Pace {
         } else if at.since(since) >= LONG {
             self.free = Some((at, sent));
             let used = per_second(sent - before, at.since(since));
-            if let Some(rate) = self.rate().filter(|rate| used >= rate / 4 * 3) {
+            if let Some(rate) = self.get().filter(|rate| used >= rate / 4 * 3) {
                 self.rate.handle_lower_bound(used.max(rate + rate / RISE));
             }
         }
     }
 
     /// Bytes per second, outer headers included, once a queue was found.
-    pub(crate) fn rate(&self) -> Option<u64> {
+    fn get(&self) -> Option<u64> {
         self.rate.measured()
     }
 }
@@ -152,7 +202,7 @@ mod tests {
 
     /// The rate that is known after a link of `rate` bytes per second was given so many per cent of that for a second, with a heartbeat
     /// each millisecond.
-    fn pace(pace: &mut Pace, from: u64, rate: u64, percent: u64) -> Option<u64> {
+    fn pace(pace: &mut ProgramRate, from: u64, rate: u64, percent: u64) -> Option<u64> {
         let start = Instant::from_nanos(from * 1_000_000_000);
         let (mut sent, mut free, before) = (pace.sent, start, pace.sent);
         let given = rate * percent / 100_000;
@@ -165,13 +215,13 @@ mod tests {
             let delay = u32::try_from(5_000 + free.since(now).as_micros()).expect("short");
             pace.handle_report(free, before + millis + 1, (millis.to_le_bytes()[0] % 64, delay));
         }
-        pace.rate()
+        pace.get()
     }
 
     #[test]
     fn a_queue_shows_how_fast_a_path_is() {
         const RATE: u64 = 2_500_000;
-        let mut path = Pace::default();
+        let mut path = ProgramRate::default();
         assert_eq!(pace(&mut path, 0, RATE, 90), None, "nothing has waited");
         let near =
             |rate: Option<u64>, wanted: u64| rate.is_some_and(|rate| rate.abs_diff(wanted) < wanted / 20);

@@ -55,7 +55,7 @@ impl Links {
             // As [`Self::paths_mut`], which touched it already: `own` is read meanwhile.
             let Some(paths) = self.peers[usize::from(index)].as_deref_mut() else { continue };
             for ((path, state), link) in paths.outbound.iter_mut().zip(&self.own).zip(0..) {
-                if path.endpoint.is_none() || !state.carries() {
+                if path.end.endpoint.is_none() || !state.carries() {
                     continue;
                 }
                 self.resized |= paths.names_probes && path.fit_mtu(now, &state.settings);
@@ -88,7 +88,7 @@ impl Links {
         let paths = self.paths_mut(index)?;
         if is_full {
             let path = &mut paths.outbound[usize::from(link)];
-            path.lacks_heartbeat = true;
+            path.pacing.is_owed = true;
             if is_probe {
                 path.path_mtu.take_back();
             }
@@ -97,17 +97,17 @@ impl Links {
         paths.serial = paths.serial.wrapping_add(1);
         let mut heartbeat = self.heartbeat(now, link, index)?;
         let path = &mut self.paths_mut(index)?.outbound[usize::from(link)];
-        let to = path.endpoint?;
+        let to = path.end.endpoint?;
         let seq = if is_probe {
             let length = path.path_mtu.length()?;
             let others = HEADER + heartbeat.length() + sessions.tag();
             heartbeat.padding = length.saturating_sub(u16::try_from(others).unwrap_or(u16::MAX)).max(1);
             outbox.make_room(length.into());
-            let seq = path.take_seq(None);
+            let seq = path.numbers.take(None);
             path.path_mtu.handle_sent(seq);
             seq
         } else {
-            path.take_heartbeat_seq(now)
+            path.take_heartbeat_number(now)
         };
         let peer = sessions.table().get(index)?;
         let (session, epoch) = (peer.session_out, peer.epoch());
@@ -134,13 +134,13 @@ impl Links {
         };
         for ((sent, path), link) in heartbeat.sent.iter_mut().zip(&mut paths.outbound).zip(&*own) {
             let queued = u32::try_from(link.queued()).unwrap_or(u32::MAX);
-            *sent = Sent { departed: wire_seq(path.departed(link.departed())), queued };
+            *sent = Sent { departed: wire_seq(path.numbers.departed(link.departed())), queued };
             heartbeat.sent_links += 1;
         }
-        if paths.outbound.iter().any(|path| path.carried > 0) {
+        if paths.outbound.iter().any(|path| path.programs.sent() > 0) {
             heartbeat.carried_links = heartbeat.sent_links;
             for (carried, path) in heartbeat.carried.iter_mut().zip(&paths.outbound) {
-                *carried = wire_seq(path.carried);
+                *carried = wire_seq(path.programs.sent());
             }
         }
         let fastest = paths.fastest();
@@ -230,7 +230,7 @@ impl Links {
         if !report.up {
             self.leave(now, index, link, Signal::Report, out);
         } else if let Some((overdue, waited)) = overdue {
-            path.timeout.doubt(path.received()..path.received() + overdue);
+            path.receipts.timeout.doubt(path.receipts.next()..path.receipts.next() + overdue);
             self.leave(now, index, link, Signal::BurstSkew { overdue, waited }, out);
         } else if !path.up && carries && now >= path.obey_reports_from {
             path.rise(now);
@@ -239,7 +239,7 @@ impl Links {
                 out.events.log(Event::LinkUp { peer: node, link, direction: Direction::Sending });
             }
         } else if path.up
-            && path.loss.handle_report(now, path.received(), path.arrived(report.count))
+            && path.loss.handle_report(now, path.receipts.next(), path.arrived(report.count))
             && (path.loss.persists(now) || !path.congestion.explains_loss(now))
         {
             self.judge_loss(now, index, link, out);
@@ -251,11 +251,12 @@ impl Links {
         let departed = self[link].departed();
         let Some(path) = self.outbound_mut(index, link) else { return };
         let mut is_ahead = false;
-        if let Some(received) = unwrap_seq(report.next, path.received()) {
+        if let Some(received) = unwrap_seq(report.next, path.receipts.next()) {
             path.handle_received(now, received, report.count, departed);
-            is_ahead = report.count > 0 && received > path.next_seq();
+            is_ahead = report.count > 0 && received > path.numbers.next();
         }
-        path.reports = (path.reports.0 + 1, path.reports.1 + u64::from(report.behind));
+        path.receipts.reports += 1;
+        path.receipts.behind += u64::from(report.behind);
         self.rolled_back |= is_ahead;
     }
 
@@ -265,18 +266,16 @@ impl Links {
         let Some(path) = self.outbound_mut(index, link) else { return };
         let (heartbeats, delay) = (report.heartbeats, report.delay_micros);
         let arrived = Arrived {
-            next: path.received(),
+            next: path.receipts.next(),
             count: path.arrived(report.count),
             heartbeats,
             delay,
             nic,
             written,
-            gathers: path.gaps.recurs(),
+            gathers: path.receipts.gaps.recurs(),
         };
-        if path.carried > 0 {
-            path.pace.handle_report(now, arrived.next, (heartbeats, delay));
-        }
-        let opened = path.congestion.handle_report(now, path.next_seq(), arrived);
+        path.programs.handle_report(now, arrived.next, (heartbeats, delay));
+        let opened = path.congestion.handle_report(now, path.numbers.next(), arrived);
         path.handle_skew(Duration::from_micros(u64::from(report.skew_micros)));
         self.opened |= opened;
     }
@@ -300,10 +299,10 @@ impl Links {
     fn handle_probed(&mut self, &Said { now, index, link, report, probed, .. }: &Said, out: &mut Outputs) {
         let Some(paths) = self.paths_mut(index) else { return };
         let (peer, path) = (paths.node, &mut paths.outbound[usize::from(link)]);
-        let finding = path.path_mtu.handle_report(now, path.received(), report.count, probed);
+        let finding = path.path_mtu.handle_report(now, path.receipts.next(), report.count, probed);
         if finding == Finding::Fell {
             // What was lost was too long: it says nothing about the path's loss and rate.
-            let next = path.next_seq();
+            let next = path.numbers.next();
             path.loss.restart(next);
             path.congestion.restart(next);
         }

@@ -29,6 +29,8 @@ pub(crate) struct Pacing {
     at: Option<Instant>,
     /// What has been spent, or was too much to be saved.
     spent: u64,
+    /// One was due that the link did not take.
+    pub(crate) is_owed: bool,
 }
 
 impl Pacing {

@@ -127,13 +127,13 @@ impl Paths {
     /// What all paths to it have earned: 1 by each cell received from it, and by what counts as one that programs carried, both ways.
     pub(crate) fn earned(&self) -> u64 {
         let inbound = self.inbound.iter().map(|path| path.received + path.carried);
-        inbound.chain(self.outbound.iter().map(|path| path.carried)).sum()
+        inbound.chain(self.outbound.iter().map(|path| path.programs.sent())).sum()
     }
 
     /// More was earned: heartbeats may be due sooner.
     pub(super) fn handle_earned(&mut self, now: Instant) {
         let all = self.earned();
-        let paths = self.outbound.iter().filter(|path| path.endpoint.is_some());
+        let paths = self.outbound.iter().filter(|path| path.end.endpoint.is_some());
         let due = paths.map(|path| path.heartbeat_due(now, all)).min();
         self.heartbeat_at = due.map_or(self.heartbeat_at, |due| due.min(self.heartbeat_at));
     }
@@ -197,8 +197,9 @@ impl Paths {
 
     /// Where the peer listens: on the links that are up, else on all.
     pub(crate) fn routes(&self) -> Vec<(u8, core::net::SocketAddr)> {
-        let paths =
-            || (0..).zip(&self.outbound).filter_map(|(link, path)| Some((path.up, (link, path.endpoint?))));
+        let paths = || {
+            (0..).zip(&self.outbound).filter_map(|(link, path)| Some((path.up, (link, path.end.endpoint?))))
+        };
         let up: Vec<_> = paths().filter(|(up, _)| *up).map(|(_, route)| route).collect();
         if up.is_empty() { paths().map(|(_, route)| route).collect() } else { up }
     }
@@ -208,7 +209,7 @@ impl Paths {
     pub(crate) fn cells_max(&self) -> impl Iterator<Item = u16> {
         let is_small = |path: &Outbound| path.path_mtu.is_below_base();
         let leaves_out = self.outbound.iter().any(|path| path.up && !is_small(path));
-        let known = self.outbound.iter().filter(|path| path.endpoint.is_some());
+        let known = self.outbound.iter().filter(|path| path.end.endpoint.is_some());
         let kept = known.filter(move |path| !(leaves_out && is_small(path)));
         kept.map(|path| path.cell_max(u16::MAX))
     }

@@ -63,7 +63,7 @@ impl Sender {
         for gap in request.gaps() {
             let outbound = around.links.paths(index).map(|paths| &paths.outbound);
             let Some(path) = outbound.and_then(|paths| paths.get(usize::from(gap.link))) else { continue };
-            let Some(first) = crate::wire::cell::unwrap_seq(gap.first, path.next_seq()) else { continue };
+            let Some(first) = crate::wire::cell::unwrap_seq(gap.first, path.numbers.next()) else { continue };
             left -= self.send_again(index, gap.link, first..first + u64::from(gap.count), left, around);
         }
         LOG as u64 - left
@@ -94,9 +94,9 @@ impl Sender {
             return 0;
         };
         let Some(peer) = self.peers.get_mut(usize::from(index)) else { return 0 };
-        let numbers = path.remembered(numbers, most);
+        let numbers = path.numbers.remembered(numbers, most);
         let looked_up = numbers.end - numbers.start;
-        for slot in numbers.filter_map(|seq| path.take_for_repair(seq)) {
+        for slot in numbers.filter_map(|seq| path.numbers.take_for_repair(seq)) {
             let kept = self.ring.keeps(slot) && self.ring.cell(slot).peer == index;
             if kept && self.ring.lose_copy(slot) {
                 continue;

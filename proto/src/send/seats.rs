@@ -44,7 +44,7 @@ impl Sender {
         for choice in &mut open {
             // The kernel's queues are not the core's, and what it carries may show another rate.
             choice.full = false;
-            let measured = paths.and_then(|paths| paths.outbound[usize::from(choice.link)].pace.rate());
+            let measured = paths.and_then(|paths| paths.outbound[usize::from(choice.link)].programs.rate());
             choice.rate = measured.or(choice.rate);
         }
         let waiting = Waiting {

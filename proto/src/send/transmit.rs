@@ -102,7 +102,7 @@ impl Sender {
         let room = around.links[link].batch_limit().min(path.batch_limit(around.now)) / segment as u64;
         let cells = share.cells.min(self.run.len()).min(usize::try_from(room).unwrap_or(usize::MAX).max(1));
         // Known before any number is taken: a batch that is not handed out takes none.
-        let to = path.endpoint?;
+        let to = path.end.endpoint?;
         let bytes = self.number(index, link, cells, &mut around) + cells * around.sessions.tag();
         self.flight = Some(Flight { peer: index, link, cells, bytes, source, treatment });
         let sessions: &Sessions = around.sessions;
@@ -116,7 +116,7 @@ impl Sender {
         let (epoch, session) = (peer.epoch(), peer.session_out);
         let Some(paths) = around.links.paths_mut(index) else { return 0 };
         let path = &mut paths.outbound[usize::from(link)];
-        let first = path.next_seq();
+        let first = path.numbers.next();
         let mut bytes = 0;
         for slot in &self.run[..cells] {
             let cell = self.ring.cell_mut(*slot);
@@ -127,7 +127,7 @@ impl Sender {
                 epoch,
                 link,
                 lane: cell.lane,
-                link_seq: wire_seq(path.take_seq(Some(*slot))),
+                link_seq: wire_seq(path.numbers.take(Some(*slot))),
                 lane_seq: wire_seq(cell.lane_seq),
                 block_offset: cell.first_record,
                 session,
@@ -153,7 +153,7 @@ impl Sender {
             Outcome::Sent => self.sent(now, &flight, links, out),
             Outcome::Full => {
                 links[flight.link].full = true;
-                self.take_back(&flight, links, Outbound::return_seqs);
+                self.take_back(&flight, links, Outbound::give_back_numbers);
             }
             Outcome::Lost => {
                 out.counters.drop_refused += flight.cells as u64;
@@ -162,7 +162,7 @@ impl Sender {
             }
             Outcome::Refused => {
                 out.counters.drop_refused += flight.cells as u64;
-                self.take_back(&flight, links, Outbound::void_seqs);
+                self.take_back(&flight, links, |path, cells| path.numbers.void(cells));
                 links.leave(now, flight.peer, flight.link, Signal::SendError, out);
             }
         }

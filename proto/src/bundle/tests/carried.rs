@@ -35,7 +35,8 @@ impl World {
         for node in &mut pair.nodes {
             for (link, path) in (0..).zip(&mut node.paths(0).outbound) {
                 let address = core::net::Ipv6Addr::new(0xfe80, 0, 0, 0, 0, 0, 0, link);
-                path.kernel = Some(KernelEnd { mac: [2, 0, 0, 0, 0, 1], address, port: 7421, orders: false });
+                path.end.kernel =
+                    Some(KernelEnd { mac: [2, 0, 0, 0, 0, 1], address, port: 7421, orders: false });
             }
         }
         Self { pair, carried: Default::default(), messages: 0 }

@@ -81,9 +81,9 @@ fn a_lost_hello_is_made_up_by_a_greeting() {
     drain(&mut pair, 0, 1, true);
     pair.sent_by(0);
     pair.pass(HEARTBEAT_QUIET);
-    assert!(!pair.nodes[1].outbound()[1].is_drained_there, "nobody has said so");
+    assert!(!pair.nodes[1].outbound()[1].end.is_drained, "nobody has said so");
     (0..110).for_each(|_| pair.pass(HEARTBEAT_QUIET));
-    let told = [0, 1].map(|link: usize| pair.nodes[1].outbound()[link].is_drained_there);
+    let told = [0, 1].map(|link: usize| pair.nodes[1].outbound()[link].end.is_drained);
     assert_eq!(told, [false, true]);
 }
 

@@ -8,7 +8,7 @@ use tabane_seal::Cipher;
 
 /// Where the first node sends what goes to the second over link 0.
 fn endpoint(pair: &Pair) -> Option<SocketAddr> {
-    pair.nodes[0].links.paths(0).expect("a peer").outbound[0].endpoint
+    pair.nodes[0].links.paths(0).expect("a peer").outbound[0].end.endpoint
 }
 
 /// The next heartbeat of the second node over link 0 seems to come from there.

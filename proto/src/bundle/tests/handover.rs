@@ -73,7 +73,7 @@ fn sent(bundle: &mut Bundle, millis: u64) -> Vec<SocketAddr> {
     // Who receives it says so.
     for index in bundle.sessions.table().indices() {
         for path in &mut bundle.paths(index).outbound {
-            path.congestion.restart(path.next_seq());
+            path.congestion.restart(path.numbers.next());
         }
     }
     bundle.sender.unpark();

@@ -27,7 +27,7 @@ fn bundle(now: Instant, links: u8) -> Bundle {
 /// A heartbeat that reports the same of all links: nothing received, and whether they are up.
 fn heartbeat(bundle: &mut Bundle, now: Instant, serial: u16, up: bool) -> Heartbeat {
     let count = bundle.outbound().len();
-    let next = wire_seq(bundle.outbound()[0].received());
+    let next = wire_seq(bundle.outbound()[0].receipts.next());
     let mut heartbeat =
         Heartbeat { serial, sent_at: now.as_wire_micros(), echo_age: u32::MAX, ..Heartbeat::default() };
     heartbeat.reported_links = u8::try_from(count).expect("at most 16");
@@ -49,7 +49,7 @@ fn heartbeats_have_each_number_looked_up_once_and_each_link_answered_once_a_turn
     let mut bundle = bundle(at(0), 16);
     for path in bundle.outbound() {
         for _ in 0..LOG + 9 {
-            path.take_seq(None);
+            path.numbers.take(None);
         }
     }
     bundle.out.outbox.waiting().clear();
@@ -73,9 +73,9 @@ fn an_echo_sets_a_report_back_by_two_seconds_at_most() {
     let mut bundle = bundle(at(9_000), 1);
     let path = &mut bundle.outbound()[0];
     for _ in 0..100 {
-        path.take_heartbeat_seq(at(9_000));
+        path.take_heartbeat_number(at(9_000));
     }
-    path.mark(0);
+    path.numbers.mark(0);
     let first = heartbeat(&mut bundle, at(10_000), 1, true);
     bundle.handle_heartbeat(at(10_000), (0, 0), 0, &first);
     let second = heartbeat(&mut bundle, at(13_000), 2, true);
@@ -89,8 +89,8 @@ fn paths_that_all_lack_cells_are_not_given_up_as_soon_as_one_is() {
     for lacking in [1, 2] {
         let mut bundle = bundle(at(9_000), 2);
         for path in &mut bundle.outbound()[..lacking] {
-            (0..100).for_each(|_| _ = path.take_heartbeat_seq(at(9_000)));
-            path.mark(0);
+            (0..100).for_each(|_| _ = path.take_heartbeat_number(at(9_000)));
+            path.numbers.mark(0);
         }
         for (serial, millis) in [(1, 10_000), (2, 10_030)] {
             let heartbeat = heartbeat(&mut bundle, at(millis), serial, true);

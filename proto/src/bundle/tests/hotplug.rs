@@ -52,7 +52,7 @@ fn farewells_without_end_have_what_was_sent_looked_up_once() {
         bundle.handle_hello(at(0), origin, &hello);
         let path = &mut bundle.outbound()[0];
         path.rise(at(0));
-        path.take_seq(None);
+        path.numbers.take(None);
         looked_up += bundle.handle_farewell(at(0), origin, &Hello { leaves: true, ..hello });
     }
     assert_eq!(looked_up, 1_000, "one number was taken in each round");

@@ -113,7 +113,7 @@ fn what_programs_cannot_do_needs_cells() {
         (|bundle| bundle.state_link(NOW, 0, [Some(1_000_000), None], None), NeedsCells::Rate(0)),
         (|bundle| say(bundle, 1, |hello| Hello { receives: Some(1_000), ..hello }), NeedsCells::Rate(1)),
         (
-            |bundle| bundle.outbound()[1].endpoint = Some("192.0.2.2:7420".parse().unwrap()),
+            |bundle| bundle.outbound()[1].end.endpoint = Some("192.0.2.2:7420".parse().unwrap()),
             NeedsCells::Routed(1),
         ),
     ];

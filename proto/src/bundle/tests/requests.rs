@@ -16,9 +16,9 @@ fn a_request_costs_no_more_than_the_log_holds() {
     bundle.handle_hello(Instant::default(), Origin { link: 0, from }, &hello);
     let path = &mut bundle.outbound()[0];
     for _ in 0..LOG + 9 {
-        path.take_seq(None);
+        path.numbers.take(None);
     }
-    let first = wire_seq(path.next_seq() - 60_000);
+    let first = wire_seq(path.numbers.next() - 60_000);
     let mut request = Request::default();
     while request.push(Gap { link: 0, count: u16::MAX, first }) {}
     let (sender, mut around) = bundle.sending(bundle.polled);

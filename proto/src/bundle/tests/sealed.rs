@@ -77,7 +77,8 @@ fn where_a_link_takes_frames_is_said_in_sealed_hellos() {
     let sent = pair.sent_by(0);
     assert!(sent.iter().all(|cell| cell.bytes.windows(6).all(|window| window != mac)));
     sent.iter().for_each(|cell| pair.deliver(cell));
-    let known = |pair: &mut Pair| pair.nodes[1].outbound().iter().map(|path| path.kernel).collect::<Vec<_>>();
+    let known =
+        |pair: &mut Pair| pair.nodes[1].outbound().iter().map(|path| path.end.kernel).collect::<Vec<_>>();
     assert_eq!(known(&mut pair), [None, Some(end)]);
 }
 
@@ -98,7 +99,7 @@ fn what_is_repeated_is_refused() {
 #[test]
 fn what_is_not_sealed_is_refused() {
     let mut pair = Pair::new(Cipher::fastest());
-    let seq = pair.nodes[0].outbound()[0].next_seq();
+    let seq = pair.nodes[0].outbound()[0].numbers.next();
     let session = pair.nodes[0].session(0).session_out;
     for kind in [Kind::Data, Kind::Hello, Kind::Heartbeat, Kind::Repair] {
         let header = Header {
@@ -204,14 +205,8 @@ fn lost_cells_are_sealed_again_under_other_numbers() {
 fn a_number_is_given_again_only_if_nothing_left_under_it() {
     let mut pair = Pair::new(Cipher::fastest());
     let next = |pair: &Pair| -> u64 {
-        pair.nodes[0]
-            .links
-            .paths(0)
-            .unwrap()
-            .outbound
-            .iter()
-            .map(crate::link::outbound::Outbound::next_seq)
-            .sum()
+        let paths = pair.nodes[0].links.paths(0).unwrap();
+        paths.outbound.iter().map(|path| path.numbers.next()).sum()
     };
     pair.read(0, 9_000, 1);
     let before = next(&pair);
@@ -246,7 +241,7 @@ fn a_heartbeat_that_finds_no_room_waits_for_it_and_leaves_no_gap() {
     let state = |pair: &Pair| {
         let links = &pair.nodes[0].links.paths(0).unwrap().outbound;
         let link = &pair.nodes[0].links[1];
-        (links[1].next_seq(), link.sent(), link.queued(), link.full)
+        (links[1].numbers.next(), link.sent(), link.queued(), link.full)
     };
     let before = state(&pair);
     pair.now = pair.now + HEARTBEAT_QUIET;
@@ -274,7 +269,7 @@ fn a_heartbeat_that_finds_no_room_waits_for_it_and_leaves_no_gap() {
 fn a_control_message_that_may_have_left_keeps_its_number() {
     let mut pair = Pair::new(Cipher::fastest());
     for (outcome, round) in [(Outcome::Lost, 1), (Outcome::Refused, 2)] {
-        let next = |pair: &Pair| pair.nodes[0].links.paths(0).unwrap().outbound[0].next_seq();
+        let next = |pair: &Pair| pair.nodes[0].links.paths(0).unwrap().outbound[0].numbers.next();
         let (before, bytes) = (next(&pair), pair.nodes[0].links[0].sent());
         pair.now = pair.now + HEARTBEAT_QUIET;
         pair.nodes[0].handle_timeout(pair.now);

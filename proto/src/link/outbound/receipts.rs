@@ -1,0 +1,116 @@
+//! What the peer is known to have received of a path, and whether it lacks cells for so long that the path is a black hole.
+//!
+//! Beside [`crate::link::outbound`]. A peer would find that out by itself, but what has left is known here at once, and there only by a
+//! heartbeat that waits behind data.
+
+use crate::link::adaptive_timeout::AdaptiveTimeout;
+use crate::link::black_hole::Detector;
+use crate::link::gaps::Gaps;
+use crate::link::health::HEARTBEAT_BUSY;
+use crate::time::Instant;
+use crate::wire::cell::wire_seq;
+use core::time::Duration;
+
+/// What the peer reports of one path.
+#[derive(Debug)]
+pub(crate) struct Receipts {
+    /// The number after the highest that it has received.
+    next: u64,
+    /// Reports that came, and those of them that said that cells still waited in its socket.
+    pub(crate) reports: u64,
+    pub(crate) behind: u64,
+    /// When reports last showed that something new was received.
+    progressed: Instant,
+    pub(crate) gaps: Gaps,
+    black_hole: Detector,
+    /// The first heartbeat that it is not known to have received, and when that was written.
+    heartbeat: Option<(u64, Instant)>,
+    /// Cells before `next` that it has not received, modulo 2^32.
+    lacks: u32,
+    /// By how much that grew at the latest report of something new.
+    skipped: u64,
+    pub(crate) timeout: AdaptiveTimeout,
+}
+
+impl Receipts {
+    pub(super) fn new(now: Instant) -> Self {
+        Self {
+            next: 0,
+            reports: 0,
+            behind: 0,
+            progressed: now,
+            gaps: Gaps::new(now),
+            black_hole: Detector::default(),
+            heartbeat: None,
+            lacks: 0,
+            skipped: 0,
+            timeout: AdaptiveTimeout::new(now),
+        }
+    }
+
+    /// A session begins: numbers count from `first`.
+    pub(super) fn begin(&mut self, first: u64) {
+        (self.next, self.heartbeat) = (first, None);
+    }
+
+    /// The path is used from now on: what was missing before is no black hole.
+    pub(super) fn rise(&mut self, now: Instant) {
+        self.progressed = now;
+        self.black_hole = Detector::default();
+    }
+
+    /// The number after the highest that the peer has received.
+    pub(crate) fn next(&self) -> u64 {
+        self.next
+    }
+
+    /// Cells before it that the peer has not received, modulo 2^32.
+    pub(super) fn lacks(&self) -> u32 {
+        self.lacks
+    }
+
+    /// A heartbeat that is no probe was written.
+    pub(super) fn handle_heartbeat(&mut self, now: Instant, number: u64) {
+        self.heartbeat.get_or_insert((number, now));
+    }
+
+    /// Nothing was sent from this number on.
+    pub(super) fn give_back(&mut self, next: u64) {
+        self.heartbeat = self.heartbeat.filter(|(number, _)| *number < next);
+    }
+
+    /// A report: the number after the highest that was received, no later than the `last` that was sent, how many were received, and what has
+    /// left the link here. Returns whether a cell has come that was waited for in vain.
+    pub(super) fn handle_report(
+        &mut self,
+        now: Instant,
+        received: u64,
+        count: u32,
+        (last, departed): (u64, u64),
+    ) -> bool {
+        let mut was_in_vain = false;
+        if received > self.next && received <= last {
+            let lacks = wire_seq(received).wrapping_sub(count);
+            let more = lacks.wrapping_sub(self.lacks).cast_signed().max(0);
+            self.skipped = u64::from(more.cast_unsigned());
+            // Nothing was lost, so what was waited for in vain has come.
+            let has_all = core::mem::replace(&mut self.lacks, lacks) == lacks;
+            was_in_vain = has_all && self.timeout.handle_seq(now, self.next);
+            self.gaps.note_cells(now, received - self.next);
+            self.next = received;
+            self.heartbeat = self.heartbeat.filter(|(number, _)| *number >= received);
+            self.progressed = now;
+        }
+        self.black_hole.note(now, departed, self.next);
+        was_in_vain
+    }
+
+    /// Whether the peer reports, but has received nothing of what has left; its report was written at `as_of` or later. Cells may be `late`
+    /// by so much. Returns what is overdue, and for how long.
+    pub(super) fn overdue(&self, as_of: Instant, late: Duration) -> Option<(u64, Duration)> {
+        let late = late + self.timeout.extra(as_of) + Detector::extra_after_loss(self.skipped);
+        let overdue = self.black_hole.overdue(as_of, self.next, late, 0);
+        let lacks_heartbeat = self.heartbeat.is_some_and(|(_, at)| as_of.since(at) >= HEARTBEAT_BUSY);
+        overdue.filter(|_| lacks_heartbeat && as_of.since(self.progressed) >= self.gaps.limit())
+    }
+}
