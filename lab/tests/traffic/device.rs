@@ -15,7 +15,7 @@ use crate::traffic::stage::{FAST, options, plan, under_a_file, with_bundles};
 use crate::traffic::{Case, Need};
 
 const LINKS: usize = 2;
-/// Frames that a device refuses before it is taken up again.
+/// Frames that a device refuses before it is taken up again: as many are sent.
 const REFUSED: u64 = 3;
 
 pub(crate) fn cases() -> Vec<Case> {
@@ -34,6 +34,13 @@ fn down() -> Result<()> {
                 carry(topology, 0)?;
                 let refused = bundles[end].status()?.counter("device_refused");
                 topology.host(end).ip(&format!("link set {DEVICE} down"))?;
+                // What TCP has under way may be less, and it waits for longer each time that it sends again.
+                let mut pings = topology.host(1 - end).command("ping");
+                pings
+                    .args(["-c", &REFUSED.to_string(), "-i", "0.01", "-W", "0.01"])
+                    .arg(address(end).to_string());
+                let lost = pings.output()?;
+                ensure!(!lost.status.success(), "a device that is down answers: {lost:?}");
                 bundles[end].wait_until("frames for a device that is down", |status| {
                     status.counter("device_refused") >= refused + REFUSED
                 })?;

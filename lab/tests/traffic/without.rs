@@ -11,6 +11,7 @@ use nix::sys::socket::{getsockopt, sockopt};
 use rustix::process::{Pid, PidfdFlags, PidfdGetfdFlags, pidfd_getfd, pidfd_open};
 use tabane_kit::bundle::{Bundle, DEVICE, Options, address};
 use tabane_kit::emulator::{Direction, Impairment};
+use tabane_kit::status::Questions;
 use tabane_kit::tool;
 use tabane_kit::topology::{Plan, Topology, Wiring, nic};
 use tabane_kit::workload::sequence::{Outcome, Pace, Sequence};
@@ -53,36 +54,53 @@ fn without(flag: Option<&str>) -> Result<()> {
     let which = flag.and_then(|flag| flag.strip_prefix("--no-"));
     let flags: Vec<&str> = flag.into_iter().collect();
     with_bundles(plan(&[FAST; 2]), &with_flags(&flags)?, |topology, bundles| {
-        let longest = [mean_frame(topology, &nic(0))?, mean_frame(topology, DEVICE)?];
+        let cells = || Ok::<_, anyhow::Error>(bundles[1].status()?.counter("cells_received"));
+        let (before, came) = (cells()?, frames_of_a_file(topology, &[&nic(0), &nic(1)])?);
+        let (cells, frames) = (cells()? - before, came.frames);
+        let long = frames_of_a_file(topology, &[DEVICE])?.mean() > FRAME_MAX;
         for (host, bundle) in topology.hosts().iter().zip(&*bundles) {
             let table = tool::run(host.command("ethtool").args(["-k", DEVICE]))?;
             let is_on = |feature: &str| table.contains(&format!("{feature}: on"));
             let seen = [
-                ("gso", longest[0] > FRAME_MAX),
+                ("gso", frames < cells),
                 ("gro", coalesces(bundle)?),
-                ("tso", is_on("tcp-segmentation-offload") && longest[1] > FRAME_MAX),
+                ("tso", is_on("tcp-segmentation-offload") && long),
                 ("uso", is_on("tx-udp-segmentation")),
                 ("checksum", is_on("tx-checksumming")),
             ];
             for (feature, is_used) in seen {
                 let needs_checksums = which == Some("checksum") && matches!(feature, "tso" | "uso");
                 let expected = which != Some(feature) && !needs_checksums;
-                ensure!(is_used == expected, "{which:?}: {feature} is used: {is_used}; {longest:?}\n{table}");
+                let seen = format!("{cells} cells in {frames} frames\n{table}");
+                ensure!(is_used == expected, "{which:?}: {feature} is used: {is_used}; {seen}");
             }
         }
         send_file(topology.host(1), topology.host(0), address(0), FILE).map(drop)
     })
 }
 
-/// Bytes of a frame that the second host's `device` receives, or sends to its kernel, of a file to it, on average.
-fn mean_frame(topology: &Topology, device: &str) -> Result<u64> {
+/// What came.
+struct Came {
+    frames: u64,
+    bytes: u64,
+}
+
+impl Came {
+    fn mean(&self) -> u64 {
+        self.bytes / self.frames.max(1)
+    }
+}
+
+/// What the second host's `devices` receive, or send to its kernel, of a file to it.
+fn frames_of_a_file(topology: &Topology, devices: &[&str]) -> Result<Came> {
     let count = |what: &str| -> Result<u64> {
-        let path = format!("/sys/class/net/{device}/statistics/{what}");
-        Ok(tool::run(topology.host(1).command("cat").arg(path))?.trim().parse()?)
+        let paths = devices.iter().map(|device| format!("/sys/class/net/{device}/statistics/{what}"));
+        let counts = tool::run(topology.host(1).command("cat").args(paths))?;
+        counts.lines().map(|count| Ok(count.trim().parse::<u64>()?)).sum()
     };
-    let before = (count("rx_bytes")?, count("rx_packets")?);
+    let before = (count("rx_packets")?, count("rx_bytes")?);
     send_file(topology.host(0), topology.host(1), address(1), FILE)?;
-    Ok((count("rx_bytes")? - before.0) / (count("rx_packets")? - before.1).max(1))
+    Ok(Came { frames: count("rx_packets")? - before.0, bytes: count("rx_bytes")? - before.1 })
 }
 
 /// Whether the sockets that the daemon receives cells by let the kernel coalesce them.
