@@ -3,7 +3,7 @@
 //! ```text
 //!   nic        a link's queue and rate                   paths      the paths to one peer, each way
 //!   nic_load   a NIC's speed, and what others send over it
-//!   outbound   numbers and log of what was sent          inbound    numbers and delay of what came
+//!   outbound   a path as its sender sees it: numbers, receipts;    inbound    as its receiver does: numbers, delay
 //!   heartbeat  what both ends report of paths            heartbeat_pacing   how often
 //!   path_mtu   how long cells may be on the way of a path
 //!   congestion how much may be on the way of a path, by the queue that its bottleneck has;    ceiling   what is stated
