@@ -11,8 +11,12 @@
 mod access;
 pub mod address;
 pub(crate) mod classes;
+pub(crate) mod difference;
 pub mod file;
+pub(crate) mod form;
 pub mod fragments;
+pub(crate) mod keys;
+pub(crate) mod kinds;
 pub mod limits;
 pub(crate) mod links;
 mod mtu;
@@ -21,6 +25,7 @@ mod ports;
 mod print;
 pub mod problem;
 mod rate;
+pub mod reference;
 pub mod resolve;
 pub mod settings;
 pub mod table;
@@ -159,7 +164,7 @@ pub struct Offload {
 }
 
 /// One link of the bundle.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LinkConfig {
     /// Network interface the link is bound to; of a link through memory, `mem:` and the path.
     pub nic: String,

@@ -6,8 +6,9 @@ use toml::{Table, Value};
 
 use super::*;
 use crate::config::classes::policy_names;
-use crate::config::{file, resolve};
-use crate::in_force::{Told, differences};
+use crate::config::difference::differences;
+use crate::config::{file, reference, resolve};
+use crate::in_force::Told;
 
 /// Flags of `up`, if there are such, and what a file says in their place, which is something else than by default. Both stand with the link
 /// eth1 where they name none.
@@ -111,12 +112,12 @@ fn flags_become_settings() {
     assert_eq!(flags.config.as_deref(), Some("tb.toml"));
     let settings = flags.settings();
     assert_eq!(
-        settings.port.map(|port| (port.value, port.place.to_string())),
+        settings.values.get::<i64>("port").map(|port| (port.value, port.place.to_string())),
         Some((-1, "--port".to_owned()))
     );
     assert_eq!(settings.links.len(), 2);
-    assert_eq!(settings.offload.gro.map(|gro| gro.value), Some(false));
-    assert_eq!(settings.offload.gso, None);
+    assert_eq!(settings.values.get::<bool>("offload.gro").map(|gro| gro.value), Some(false));
+    assert_eq!(settings.values.get::<bool>("offload.gso"), None);
 }
 
 /// The words that follow a name are the same without it.
@@ -185,7 +186,7 @@ fn each_key_changes_itself_alone_by_file_by_flag_by_telling_and_by_reload() {
     assert_eq!(flags_said, all);
     let tables = ["link", "class", "class.match", "offload"].map(str::to_owned);
     keys_said.extend(tables);
-    assert_eq!(keys_said, file::keys().into_iter().map(|key| key.name).collect());
+    assert_eq!(keys_said, reference::names().collect());
 }
 
 /// The keys whose values differ, as `tabane check` prints them.

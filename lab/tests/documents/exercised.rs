@@ -6,7 +6,7 @@ use std::fs;
 
 use anyhow::{Context, Result, ensure};
 use clap::Command;
-use tabane::config::file;
+use tabane::config::reference;
 use toml::Table;
 
 use crate::documents::pages::{none, root};
@@ -17,7 +17,7 @@ const LIST: &str = "lab/exercised.toml";
 /// The list has what there is to type, and nothing else.
 pub(crate) fn all_are_listed() -> Result<()> {
     let listed: BTreeSet<String> = claims()?.iter().flat_map(|(_, _, what)| each(what)).collect();
-    let mut known: BTreeSet<String> = file::keys().iter().map(|key| format!("{} =", key.name)).collect();
+    let mut known: BTreeSet<String> = reference::names().map(|key| format!("{key} =")).collect();
     let [program, ..] = tabane_manuals::programs();
     program.get_subcommands().for_each(|command| gather_commands(command, "", &mut known));
     ensure!(known.len() > 150, "{known:?}");
