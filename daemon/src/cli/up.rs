@@ -64,14 +64,14 @@ impl FromArgMatches for KeyFlags {
 }
 
 fn argument(row: &Row, flag: &Flag) -> Arg {
-    let mut help = flag.help.replace("{words}", &row.kind.words().join(", "));
+    let mut help = flag.help.replace("{words}", &row.rule.says.words().join(", "));
     let argument = Arg::new(row.name).long(flag.long);
     let Takes::Value(value) = flag.takes else { return argument.action(ArgAction::SetTrue).help(help) };
     if let Some(default) = row.default() {
         help = format!("{help} [default: {default}]");
     }
     let argument = argument.value_name(value).help(help);
-    match row.kind.form() {
+    match row.rule.form {
         Form::Number => argument.value_parser(whole_number).allow_negative_numbers(true),
         Form::TextOrNumber(_) => argument.allow_negative_numbers(true),
         Form::Path(_) => argument.value_parser(value_parser!(PathBuf)),
@@ -90,7 +90,7 @@ fn typed(row: &Row, flag: &Flag, matches: &ArgMatches) -> Option<Typed> {
         Takes::Word(word) => return Some(Typed::Text(Given::by_flag(word.to_owned(), &place))),
     }
     let texts = || matches.get_many::<String>(row.name).into_iter().flatten().cloned();
-    match row.kind.form() {
+    match row.rule.form {
         Form::Number => Some(Typed::Number(Given::by_flag(*matches.get_one(row.name)?, &place))),
         Form::Path(_) => {
             let path: &PathBuf = matches.get_one(row.name)?;

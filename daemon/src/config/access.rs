@@ -36,8 +36,8 @@ impl Access {
 }
 
 /// Reads the name of a user or a group; whether there is one is checked when the bundle starts.
-pub(super) fn parse_name(text: &str) -> Result<String, String> {
+pub(super) fn parse_name(text: &str) -> Result<Option<String>, String> {
     let forbidden = |c: char| c.is_whitespace() || c.is_control() || matches!(c, ':' | '/');
     let is_name = (1..=32).contains(&text.len()) && !text.contains(forbidden);
-    is_name.then(|| text.to_owned()).ok_or_else(|| format!("{} is no name", quoted(text)))
+    is_name.then(|| Some(text.to_owned())).ok_or_else(|| format!("{} is no name", quoted(text)))
 }

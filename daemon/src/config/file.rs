@@ -16,8 +16,8 @@ pub fn parse(file: &str, text: &str) -> Result<Settings, Vec<Problem>> {
 
 fn settings(top: &mut Section<'_, '_>) -> Settings {
     let mut settings = Settings { file: Some(top.file()), ..Settings::default() };
-    for row in &KEYS {
-        match (row.name, row.kind.form()) {
+    for row in KEYS {
+        match (row.name, row.rule.form) {
             ("class", Form::Tables(allowed)) => {
                 settings.classes = top.tables("class", "class.", allowed, class);
             }
@@ -32,7 +32,7 @@ fn settings(top: &mut Section<'_, '_>) -> Settings {
 }
 
 fn take(values: &mut Values, section: &mut Section<'_, '_>, row: &Row) {
-    if let Some(typed) = row.kind.form().read(section, row.short_name()) {
+    if let Some(typed) = row.rule.form.read(section, row.short_name()) {
         values.insert(row.name, typed);
     }
 }

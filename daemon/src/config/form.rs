@@ -75,17 +75,19 @@ impl Says {
         match self {
             Says::Text(text) => text.to_owned(),
             Says::Limits(_, limits) => limits.range(),
-            Says::Words(words) => either(&words()),
             Says::Switch => "true or false".to_owned(),
+            Says::Words(words) => {
+                let words: Vec<_> = words().iter().map(|word| format!("`{word}`")).collect();
+                let (last, others) = words.split_last().expect("there are words");
+                format!("{} or {last}", others.join(", "))
+            }
         }
     }
-}
 
-/// Words of which a value is one.
-pub(super) fn either(words: &[&str]) -> String {
-    let words: Vec<_> = words.iter().map(|word| format!("`{word}`")).collect();
-    let (last, others) = words.split_last().expect("there are words");
-    format!("{} or {last}", others.join(", "))
+    /// The words of which it is one.
+    pub(crate) fn words(self) -> Vec<&'static str> {
+        if let Says::Words(words) = self { words() } else { Vec::new() }
+    }
 }
 
 /// Texts as a value, if there are any.

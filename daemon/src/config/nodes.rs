@@ -4,8 +4,8 @@ use std::path::PathBuf;
 
 use tabane_proto::security::PublicKey;
 
-use super::kinds::Resolving;
 use super::problem::Problem;
+use super::rule::Resolving;
 use super::settings::Settings;
 use super::{Config, Security};
 use crate::key::{ALLOW_MAX, Key, Owner, PUBLIC_ALLOWED, parse_public};
@@ -22,15 +22,15 @@ pub struct NodeConfig {
 }
 
 /// This node's key.
-pub(super) fn take_key(from: &mut Resolving<'_>, config: &mut Config) {
-    let Some(given) = from.settings.values.get::<PathBuf>("node_key") else { return };
+pub(super) fn take_key(key: &str, from: &mut Resolving<'_>, config: &mut Config) {
+    let Some(given) = from.settings.values.get::<PathBuf>(key) else { return };
     config.nodes.key = from.read(given, Owner::Node);
     config.nodes.key_file = Some(given.value.clone());
 }
 
 /// The nodes that are let in.
-pub(super) fn take_allow(from: &mut Resolving<'_>, config: &mut Config) {
-    let Some(given) = from.settings.values.get::<Vec<String>>("allow") else { return };
+pub(super) fn take_allow(key: &str, from: &mut Resolving<'_>, config: &mut Config) {
+    let Some(given) = from.settings.values.get::<Vec<String>>(key) else { return };
     let keys = parse_allow(&given.value).map_err(|(what, allowed)| from.problem(given, what, allowed));
     config.nodes.allow = keys.ok();
 }

@@ -8,7 +8,7 @@ use toml::Value;
 
 use super::classes::conditions;
 use super::keys::{KEYS, OFFLOADS};
-use super::kinds::list;
+use super::rule::list;
 use super::units::{print_interval, print_size};
 use super::{Config, LinkConfig, LinkRate, WindowConfig};
 use tabane_io::Engine;

@@ -18,6 +18,8 @@ pub struct Described {
     pub default: Option<Value>,
     /// What it does.
     pub doc: &'static str,
+    /// The flag of `up` of the same meaning, without its hyphens.
+    pub flag: Option<&'static str>,
 }
 
 /// The keys of the bundle, of `[offload]`, of `[[link]]` and of `[[class]]`, in the order of a file.
@@ -29,17 +31,25 @@ pub fn reference() -> [Vec<Described>; 4] {
         values: key.says.cell(),
         default: (key.default)(),
         doc: key.doc,
+        flag: None,
     });
     let class = CLASS_KEYS.iter().map(|key| Described {
         name: format!("class.{}{}", if key.is_condition() { "match." } else { "" }, key.name),
         values: key.says.cell(),
         default: None,
         doc: key.doc,
+        flag: None,
     });
     let mut class: Vec<_> = class.collect();
-    let values = "a table of the keys below, at least one".to_owned();
-    class.insert(1, Described { name: "class.match".to_owned(), values, default: None, doc: "which frames" });
-    [bundle(&KEYS), bundle(&OFFLOADS), link.collect(), class]
+    let matches = Described {
+        name: "class.match".to_owned(),
+        values: "a table of the keys below, at least one".to_owned(),
+        default: None,
+        doc: "which frames",
+        flag: None,
+    };
+    class.insert(1, matches);
+    [bundle(KEYS), bundle(OFFLOADS), link.collect(), class]
 }
 
 /// The names of all keys.
@@ -49,6 +59,12 @@ pub fn names() -> impl Iterator<Item = String> {
 
 fn row(row: &Row) -> Described {
     let is_list = ["class", "link"].contains(&row.name);
-    let default = row.kind.value(&Config::default()).or(is_list.then(|| Value::Array(Vec::new())));
-    Described { name: row.name.to_owned(), values: row.kind.values(), default, doc: row.doc }
+    let default = (row.rule.value)(&Config::default()).or(is_list.then(|| Value::Array(Vec::new())));
+    Described {
+        name: row.name.to_owned(),
+        values: row.rule.says.cell(),
+        default,
+        doc: row.doc,
+        flag: row.flag.as_ref().map(|flag| flag.long),
+    }
 }

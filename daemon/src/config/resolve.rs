@@ -8,11 +8,11 @@ use std::path::{Path, PathBuf};
 use super::address::CIDR_ALLOWED;
 use super::classes::resolve_primary;
 use super::keys::rows;
-use super::kinds::Resolving;
 use super::limits::ADDRESSES;
 use super::links::{check_together, link_name};
 use super::nodes::check_sealed;
 use super::problem::{Problem, in_order, quoted};
+use super::rule::Resolving;
 use super::settings::{Given, Settings};
 use super::{Access, Cidr, Config, DataPath};
 use crate::key::{KEYS_MAX, Key, KeyError, Owner};
@@ -47,14 +47,14 @@ pub(super) fn resolve_access(settings: &Settings) -> Result<Access, Vec<Problem>
     let mut config = Config::default();
     rows()
         .filter(|row| KEYS.contains(&row.name))
-        .for_each(|row| row.kind.take(row.name, &mut from, &mut config));
+        .for_each(|row| (row.rule.take)(row.name, &mut from, &mut config));
     in_order(from.problems).map_or(Ok(config.access), Err)
 }
 
 fn resolved(from: &mut Resolving<'_>) -> Config {
     let mut config = Config::default();
     for row in rows() {
-        row.kind.take(row.name, from, &mut config);
+        (row.rule.take)(row.name, from, &mut config);
     }
     let settings = from.settings;
     let problems = &mut from.problems;
@@ -73,16 +73,16 @@ pub(super) fn parse_name(text: &str) -> Result<String, String> {
 }
 
 /// The group's key.
-pub(super) fn take_key(from: &mut Resolving<'_>, config: &mut Config) {
-    let Some(given) = from.settings.values.get::<PathBuf>("key") else { return };
+pub(super) fn take_key(key: &str, from: &mut Resolving<'_>, config: &mut Config) {
+    let Some(given) = from.settings.values.get::<PathBuf>(key) else { return };
     config.key = from.read(given, Owner::Group);
     config.key_file = Some(given.value.clone());
 }
 
 /// Keys beside the one that is spoken.
-pub(super) fn take_accept_keys(from: &mut Resolving<'_>, config: &mut Config) {
+pub(super) fn take_accept_keys(key: &str, from: &mut Resolving<'_>, config: &mut Config) {
     let values = &from.settings.values;
-    let given = values.list("accept_keys");
+    let given = values.list(key);
     if let Some(first) = given.first().filter(|_| values.place("key").is_none()) {
         let what = "accepted besides which key?";
         from.problem(first, what, "with `key`, the one that this node speaks");
@@ -99,8 +99,8 @@ pub(super) fn take_accept_keys(from: &mut Resolving<'_>, config: &mut Config) {
 }
 
 /// The addresses of the device.
-pub(super) fn take_addresses(from: &mut Resolving<'_>, config: &mut Config) {
-    let given = from.settings.values.list("address");
+pub(super) fn take_addresses(key: &str, from: &mut Resolving<'_>, config: &mut Config) {
+    let given = from.settings.values.list(key);
     if let Some(last) = given.last().filter(|_| !ADDRESSES.hold_count(given.len())) {
         let what = format!("{} addresses are too many", given.len());
         from.problem(last, what, ADDRESSES.to_string());

@@ -49,7 +49,7 @@ impl<'a> Edit<'a> {
             matches!(row.part, Part::Policy | Part::Classes | Part::Receive) || row.name == "allow"
         };
         for row in rows().filter(|row| is_saved(row)) {
-            let (old, new) = (row.kind.value(before), row.kind.value(now));
+            let (old, new) = ((row.rule.value)(before), (row.rule.value)(now));
             if old != new {
                 set_or_remove(self.document.as_table_mut(), row.name, new.as_ref().and_then(edited));
             }

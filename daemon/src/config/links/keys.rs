@@ -9,10 +9,10 @@ use super::{KINDS, print_peers};
 use crate::config::LinkConfig;
 use crate::config::difference::Part;
 use crate::config::form::{Form, Says};
-use crate::config::kinds::list;
 use crate::config::limits::{PORT, SLOT, SLOTS, WEIGHT};
 use crate::config::problem::{Place, quoted};
 use crate::config::rate::RATE_ALLOWED;
+use crate::config::rule::list;
 use crate::config::settings::{Given, TableSettings, Typed};
 use crate::config::units::{BITRATE_ALLOWED, INTERVAL_ALLOWED, SIZE_ALLOWED, print_interval, print_size};
 use crate::config::window::{POLL, RING, UNIT, WINDOW_PREFIX};
@@ -54,22 +54,6 @@ const fn key(name: &'static str, form: Form, says: Says, doc: &'static str) -> L
 }
 
 impl LinkKey {
-    const fn default(self, default: fn() -> Option<Value>) -> LinkKey {
-        LinkKey { default, ..self }
-    }
-
-    const fn part(self, name: &'static str, over: Over) -> LinkKey {
-        LinkKey { part: Some((name, over)), ..self }
-    }
-
-    const fn compared(self, part: Part, text: fn(&LinkConfig) -> String) -> LinkKey {
-        LinkKey { compared: Some((part, text)), ..self }
-    }
-
-    const fn saved(self, value: fn(&LinkConfig) -> Option<Value>) -> LinkKey {
-        LinkKey { saved: Some(value), ..self }
-    }
-
     /// Reads what stands behind the `=` of its part.
     fn read(&self, value: &str, place: Place) -> Result<Typed, String> {
         let text = || Given::new(value.to_owned(), place.clone());
@@ -87,10 +71,10 @@ impl LinkKey {
 
 /// A table of keys: above each what it does, as the reference says it; then its name, what its value looks like, and what it may be.
 macro_rules! keys {
-    ($($(#[doc = $doc:literal])+ $name:literal: $form:expr, $says:expr $(, $method:ident($($argument:expr),+))*;)+) => {
+    ($($(#[doc = $doc:literal])+ $name:literal: $form:expr, $says:expr $(, $field:ident: $value:expr)*;)+) => {
         /// The keys of a link.
         pub(crate) static LINK_KEYS: &[LinkKey] = &[$(
-            key($name, $form, $says, concat!($($doc),+).trim_ascii())$(.$method($($argument),+))*,
+            LinkKey { $($field: $value,)* ..key($name, $form, $says, concat!($($doc),+).trim_ascii()) },
         )+];
     };
 }
@@ -101,94 +85,94 @@ keys! {
 
     /// where the link listens; without it the NIC's IPv6 link-local address, or any of the peers' family
     "local": Form::Text("an address of this node"), Says::Text("an address of this host, `0.0.0.0` or `::`"),
-        part("local", Over::Udp);
+        part: Some(("local", Over::Udp));
 
     /// the UDP port of the first worker on this link; without it the bundle's `port`
     "port": Form::Number, Says::Limits("port", PORT),
-        part("port", Over::Udp);
+        part: Some(("port", Over::Udp));
 
     /// where the other nodes listen; without any they are found by multicast, or greet this link at its `local`
     "peers": Form::List("a list such as [\"198.51.100.7:7420\"]"),
         Says::Text("list of ADDRESS:PORT or NAME:PORT, at most 1023, 16 of them names"),
-        default(|| Some(Value::Array(Vec::new()))),
-        part("peer", Over::Udp),
-        compared(Part::Links, |link| print_peers(&link.peers)),
-        saved(|link| Some(list(&link.peers)).filter(|_| !link.peers.is_empty()));
+        default: || Some(Value::Array(Vec::new())),
+        part: Some(("peer", Over::Udp)),
+        compared: Some((Part::Links, |link| print_peers(&link.peers))),
+        saved: Some(|link| Some(list(&link.peers)).filter(|_| !link.peers.is_empty()));
 
     /// the rate, such as `"2.5 Gbit/s"`; without it the rate is measured, and `tlb` goes by the speed that the NIC says
     "rate": Form::Tables(RATE_ALLOWED), Says::Text("1 kbit/s to 1000 Gbit/s, or a table of the next two"),
-        part("rate", Over::Any),
-        compared(Part::Links, |link| link.rate.words()),
-        saved(|link| link.rate.to_string().parse().ok());
+        part: Some(("rate", Over::Any)),
+        compared: Some((Part::Links, |link| link.rate.words())),
+        saved: Some(|link| link.rate.to_string().parse().ok());
 
     /// what the peers are told to keep to
     "rate.down": Form::Text(BITRATE_ALLOWED), Says::Text("1 kbit/s to 1000 Gbit/s"),
-        part("down", Over::Any);
+        part: Some(("down", Over::Any));
 
     /// what leaves here keeps to it
     "rate.up": Form::Text(BITRATE_ALLOWED), Says::Text("1 kbit/s to 1000 Gbit/s"),
-        part("up", Over::Any);
+        part: Some(("up", Over::Any));
 
     /// its part under the policy `weighted`; given for every link or for none
     "weight": Form::Number, Says::Limits("weight", WEIGHT),
-        part("weight", Over::Any),
-        compared(Part::Links, |link| link.weight.map_or("none".to_owned(), |weight| weight.to_string())),
-        saved(|link| link.weight.map(|weight| i64::from(weight).into()));
+        part: Some(("weight", Over::Any)),
+        compared: Some((Part::Links, |link| link.weight.map_or("none".to_owned(), |weight| weight.to_string()))),
+        saved: Some(|link| link.weight.map(|weight| i64::from(weight).into()));
 
     /// a spare link: data takes another link while one is up; not all links are drained
     "drained": Form::Switch, Says::Switch,
-        default(|| Some(false.into())),
-        compared(Part::Links, |link| yes_or_no(link.drained)),
-        saved(|link| link.drained.then(|| true.into()));
+        default: || Some(false.into()),
+        compared: Some((Part::Links, |link| yes_or_no(link.drained))),
+        saved: Some(|link| link.drained.then(|| true.into()));
 
     /// says that the network below, MACsec for one, encrypts and authenticates what this link carries: a sealed bundle takes the
     /// kernel path where it is so of all its links ([MACsec](recipes/macsec.md))
     "protected": Form::Switch, Says::Switch,
-        default(|| Some(false.into())),
-        part("protected", Over::Any),
-        compared(Part::Fixed, |link| yes_or_no(link.protected));
+        default: || Some(false.into()),
+        part: Some(("protected", Over::Any)),
+        compared: Some((Part::Fixed, |link| yes_or_no(link.protected)));
 
     /// with `kind = "ether"`: AF_XDP or AF_PACKET
     "engine": Form::Text("the name of an engine"), Says::Words(|| Engine::ALL.map(Engine::name).to_vec()),
-        default(|| Some(Engine::default().name().into())),
-        part("engine", Over::Ether);
+        default: || Some(Engine::default().name().into()),
+        part: Some(("engine", Over::Ether));
 
     /// with `kind = "ether"`: how AF_XDP gets sent frames back
     "completion": Form::Text("`interrupt`, `lazy` or `adaptive`"),
         Says::Words(|| reclaim::Method::ALL.map(reclaim::Method::name).to_vec()),
-        default(|| Some(reclaim::Method::default().name().into())),
-        part("completion", Over::Ether);
+        default: || Some(reclaim::Method::default().name().into()),
+        part: Some(("completion", Over::Ether));
 
     /// UDP, Ethernet frames without IP, or memory that nodes share
     "kind": Form::Text("`udp`, `ether` or `mem`"), Says::Words(|| KINDS.to_vec()),
-        default(|| Some(KINDS[0].into()));
+        default: || Some(KINDS[0].into());
 
     /// with `kind = "mem"`: the file or device that is shared
     "path": Form::Text("the path of a file or device"), Says::Text("an absolute path");
 
     /// with `kind = "mem"`: the size of a unit, a power of two
     "unit": Form::Text(SIZE_ALLOWED), Says::Text("512 B to 64 KiB"),
-        default(|| Some(print_size(UNIT).into())),
-        part("unit", Over::Memory);
+        default: || Some(print_size(UNIT).into()),
+        part: Some(("unit", Over::Memory));
 
     /// with `kind = "mem"`: the size of a ring, a power of two
     "ring": Form::Text(SIZE_ALLOWED), Says::Text("128 KiB to 1 GiB"),
-        default(|| Some(print_size(RING).into())),
-        part("ring", Over::Memory);
+        default: || Some(print_size(RING).into()),
+        part: Some(("ring", Over::Memory));
 
     /// with `kind = "mem"`: how many nodes have room
     "slots": Form::Number, Says::Limits("number of slots", SLOTS),
-        default(|| Some(SLOTS.low.into())),
-        part("slots", Over::Memory);
+        default: || Some(SLOTS.low.into()),
+        part: Some(("slots", Over::Memory));
 
     /// with `kind = "mem"`: the slot of this node; without it the first that no process of this machine has
     "slot": Form::Number, Says::Limits("slot", SLOT),
-        part("slot", Over::Memory);
+        part: Some(("slot", Over::Memory));
 
     /// with `kind = "mem"`: how often the window is polled while frames move
     "poll": Form::Text(INTERVAL_ALLOWED), Says::Text("a time, 1 us to 100 ms"),
-        default(|| Some(print_interval(POLL).into())),
-        part("poll", Over::Memory);
+        default: || Some(print_interval(POLL).into()),
+        part: Some(("poll", Over::Memory));
 }
 
 /// The keys that only links over this have, in their order.
