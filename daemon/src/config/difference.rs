@@ -20,6 +20,9 @@ pub(crate) enum Part {
     Links,
 }
 
+/// What comparisons say of a configuration or of a link.
+pub(crate) type Text<T> = fn(&T) -> String;
+
 /// One difference.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Difference {

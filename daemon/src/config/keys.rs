@@ -11,7 +11,7 @@ use toml::Value;
 
 use super::access;
 use super::classes::{parse_turn, primary_name, print_parts, resolve_classes};
-use super::difference::Part;
+use super::difference::{Part, Text};
 use super::form::{Form, Says};
 use super::fragments::{FRAGMENTS_ALLOWED, parse_fragments, print_fragments};
 use super::limits::{PORT, TX_QUEUE_LEN, WORKERS};
@@ -45,7 +45,7 @@ pub(crate) struct Row {
     /// As it is printed, where that is not as it is saved.
     printed: Option<fn(&Config) -> Option<Value>>,
     /// Its name and text in comparisons, where these are not its name and value.
-    compared: Option<(&'static str, fn(&Config) -> String)>,
+    compared: Option<(&'static str, Text<Config>)>,
     /// What comparisons call the items that it may have any number of.
     pub(crate) items: fn(&Config) -> Vec<String>,
 }

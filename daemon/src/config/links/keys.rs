@@ -7,7 +7,7 @@ use toml::Value;
 
 use super::{KINDS, print_peers};
 use crate::config::LinkConfig;
-use crate::config::difference::Part;
+use crate::config::difference::{Part, Text};
 use crate::config::form::{Form, Says};
 use crate::config::limits::{PORT, SLOT, SLOTS, WEIGHT};
 use crate::config::problem::{Place, quoted};
@@ -35,7 +35,7 @@ pub(crate) struct LinkKey {
     /// Its name behind `--link`, and which links take it there; `None`: only a file has it.
     part: Option<(&'static str, Over)>,
     /// Its text in comparisons of a link that stays.
-    pub(crate) compared: Option<(Part, fn(&LinkConfig) -> String)>,
+    pub(crate) compared: Option<(Part, Text<LinkConfig>)>,
     /// Its value as a file has it, of a key that may change while its link is in a bundle; `None`: it is left out.
     pub(crate) saved: Option<fn(&LinkConfig) -> Option<Value>>,
 }
