@@ -369,8 +369,8 @@ fn configured(mut flags: UpFlags, arguments: &[OsString]) -> Result<(Config, Ori
     let file = flags.config.take().map(|given| words::file(&given)).transpose()?;
     let (path, name) = file.unzip();
     let mut settings = flags.settings();
-    if settings.name.is_none() {
-        settings.name = name.flatten().map(|name| Given::by_flag(name, "NAME"));
+    if let (None, Some(name)) = (settings.values.get::<String>("name"), name.flatten()) {
+        settings.values.set("name", Given::by_flag(name, "NAME"));
     }
     let origin = Origin::now(path.as_deref(), arguments);
     Ok((load(path.as_deref(), settings)?, origin))

@@ -3,16 +3,23 @@
 //! ```text
 //!   file.rs   TOML ──┐   (table.rs takes it apart)
 //!                    ├─ Settings ── resolve.rs, links.rs, classes.rs ── Config ── print.rs ── TOML
-//!   cli.rs   flags ──┘
+//!   cli.rs   flags ──┘                                                    ├────── difference.rs ── sentences
+//!                                                                         └────── save/edit.rs ── a file with its comments
 //! ```
+//!
+//! Which keys there are, and all that is known of each, stands in the tables of `keys.rs` (the bundle and its offloads), `links/keys.rs`
+//! and `classes.rs`; every step above goes through them, and so does the reference (`reference.rs`).
 //!
 //! A [`Config`] exists only when every rule holds. Printed, it is TOML that reads back as the same [`Config`].
 
 mod access;
 pub mod address;
 pub(crate) mod classes;
+pub(crate) mod difference;
 pub mod file;
+pub(crate) mod form;
 pub mod fragments;
+pub(crate) mod keys;
 pub mod limits;
 pub(crate) mod links;
 mod mtu;
@@ -21,7 +28,9 @@ mod ports;
 mod print;
 pub mod problem;
 mod rate;
+pub mod reference;
 pub mod resolve;
+pub(crate) mod rule;
 pub mod settings;
 pub mod table;
 #[cfg(test)]
@@ -111,36 +120,56 @@ pub struct Config {
     pub links: Vec<LinkConfig>,
 }
 
-/// How cells are protected on the links.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Security {
-    /// Encrypted and authenticated with keys that only the group can make.
-    #[default]
-    Sealed,
-    /// Not at all: for dedicated networks.
-    None,
+/// Choices of the user, each with its name in files, flags and the status.
+macro_rules! choices {
+    ($($(#[doc = $about:literal])+ $choice:ident { $($(#[$meta:meta])+ $variant:ident = $name:literal,)+ })+) => {
+        $($(#[doc = $about])+
+        #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+        pub enum $choice {
+            $($(#[$meta])+ $variant,)+
+        }
+
+        impl $choice {
+            /// All of them.
+            pub const ALL: [$choice; [$($name),+].len()] = [$($choice::$variant),+];
+
+            /// The name in files, flags and the status.
+            pub fn name(self) -> &'static str {
+                match self {
+                    $($choice::$variant => $name,)+
+                }
+            }
+        })+
+    };
 }
 
-/// What carries the frames of the device.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum DataPath {
-    /// Programs in the kernel, as far as machine, configuration and peers allow; cells for the rest.
-    Auto,
-    /// The same, and no bundle without the programs.
-    Kernel,
-    /// Cells alone.
-    #[default]
-    User,
-}
-
-/// What has to put frames in order that the kernel path spreads over links.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Reordering {
-    /// The peer's kernel, by a qdisc; a peer without one gets cells.
-    #[default]
-    Qdisc,
-    /// The same where there is one; else the TCP of the receiving program, as far as it goes.
-    Tcp,
+choices! {
+    /// How cells are protected on the links.
+    Security {
+        /// Encrypted and authenticated with keys that only the group can make.
+        #[default]
+        Sealed = "sealed",
+        /// Not at all: for dedicated networks.
+        None = "none",
+    }
+    /// What carries the frames of the device.
+    DataPath {
+        /// Programs in the kernel, as far as machine, configuration and peers allow; cells for the rest.
+        Auto = "auto",
+        /// The same, and no bundle without the programs.
+        Kernel = "kernel",
+        /// Cells alone.
+        #[default]
+        User = "user",
+    }
+    /// What has to put frames in order that the kernel path spreads over links.
+    Reordering {
+        /// The peer's kernel, by a qdisc; a peer without one gets cells.
+        #[default]
+        Qdisc = "qdisc",
+        /// The same where there is one; else the TCP of the receiving program, as far as it goes.
+        Tcp = "tcp",
+    }
 }
 
 /// Offloads that may be used; each is left out when the kernel lacks it.
@@ -159,7 +188,7 @@ pub struct Offload {
 }
 
 /// One link of the bundle.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LinkConfig {
     /// Network interface the link is bound to; of a link through memory, `mem:` and the path.
     pub nic: String,
@@ -355,46 +384,6 @@ impl Default for Config {
 impl Default for Offload {
     fn default() -> Offload {
         Offload { gso: true, gro: true, tso: true, uso: true, checksum: true }
-    }
-}
-
-impl Security {
-    /// All protections.
-    pub const ALL: [Security; 2] = [Security::Sealed, Security::None];
-
-    /// The name in files, flags and the status.
-    pub fn name(self) -> &'static str {
-        match self {
-            Security::Sealed => "sealed",
-            Security::None => "none",
-        }
-    }
-}
-
-impl DataPath {
-    /// All choices.
-    pub const ALL: [DataPath; 3] = [DataPath::Auto, DataPath::Kernel, DataPath::User];
-
-    /// The name in files, flags and the status.
-    pub fn name(self) -> &'static str {
-        match self {
-            DataPath::Auto => "auto",
-            DataPath::Kernel => "kernel",
-            DataPath::User => "user",
-        }
-    }
-}
-
-impl Reordering {
-    /// All choices.
-    pub const ALL: [Reordering; 2] = [Reordering::Qdisc, Reordering::Tcp];
-
-    /// The name in files and flags.
-    pub fn name(self) -> &'static str {
-        match self {
-            Reordering::Qdisc => "qdisc",
-            Reordering::Tcp => "tcp",
-        }
     }
 }
 

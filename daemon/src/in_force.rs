@@ -8,18 +8,17 @@
 //!
 //! Invariant: each value has one place, here or in [`Links`]; who tells of it asks [`InForce::config`].
 
-mod difference;
 mod told;
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::config::Config;
+use crate::config::difference::{Difference, differences};
 use crate::group::Trust;
 use crate::links::{Links, Present};
 use crate::machine::{Machine, ThisMachine};
 use crate::origin::Origin;
 use crate::refusal::Refusal;
-pub(crate) use difference::{Difference, Part, differences, link_differences};
 pub use told::Told;
 
 /// The configuration in force.

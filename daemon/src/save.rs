@@ -13,10 +13,11 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 
 use crate::cli::read_again;
+use crate::config::difference::{Difference, differences};
 use crate::config::{Access, Config, read};
 use crate::control::{self, Request};
 use crate::error::BadInput;
-use crate::in_force::{Difference, Told, differences};
+use crate::in_force::Told;
 use crate::key::Key;
 use crate::reload::Running;
 use crate::stdout::print;

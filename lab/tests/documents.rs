@@ -1,6 +1,5 @@
-//! The pages against the programs: commands, options, keys and make targets that they name are there, the reference of the
-//! configuration has all keys with their defaults and limits, and README.ja.md says what README.md says, figures that
-//! are quoted are those that were measured. Each command, option and key has a trial that observes what it does.
+//! The pages against the programs: commands, options, keys and make targets that they name are there, README.ja.md says what
+//! README.md says, figures that are quoted are those that were measured. Each command, option and key has a trial that observes what it does.
 
 mod book;
 mod commands;
@@ -18,9 +17,6 @@ pub(crate) fn trials() -> Vec<Plain> {
         trial("commands_and_options_of_the_pages_exist", commands::exist),
         trial("a_wrong_command_or_option_of_a_page_is_found", commands::mistakes_are_found),
         trial("keys_of_the_pages_exist", keys::exist),
-        trial("the_reference_has_every_key", keys::are_all_in_the_reference),
-        trial("the_reference_has_the_defaults", keys::have_their_defaults),
-        trial("the_reference_has_the_limits_and_words", keys::have_their_limits),
         trial("each_command_option_and_key_has_its_trial", exercised::all_are_listed),
         trial("trials_that_are_listed_exist", exercised::all_trials_exist),
         trial("figures_are_as_measured", figures::are_as_measured),

@@ -4,6 +4,7 @@
 //! fails when they differ from the code; with `TABANE_WRITE=1` it writes them.
 
 use clap::{Arg, Command};
+use tabane::config::reference::{Described, reference};
 use tabane::error::CODES;
 use tabane::events::KINDS;
 use tabane::metrics::families;
@@ -146,6 +147,24 @@ fn events() -> String {
     page
 }
 
+/// The page of the configuration, with the rows of its tables as the tables of keys have them.
+#[must_use]
+pub fn configuration(page: &str) -> String {
+    let (mut tables, mut text) = (reference().into_iter(), String::new());
+    for line in page.lines().filter(|line| !line.starts_with("| `")) {
+        text.push_str(&format!("{line}\n"));
+        if line.starts_with("|---") {
+            tables.next().into_iter().flatten().for_each(|key| text.push_str(&key_row(&key)));
+        }
+    }
+    text
+}
+
+fn key_row(key: &Described) -> String {
+    let default = key.default.as_ref().map(|default| format!("`{default}` ")).unwrap_or_default();
+    format!("| `{}` | {} | {default}| {} |\n", key.name, cell(&key.values), cell(key.doc))
+}
+
 /// Text that may stand in a table.
 fn cell(text: &str) -> String {
     text.replace('\n', " ").replace('|', "\\|")
@@ -158,22 +177,35 @@ mod tests {
 
     use super::*;
 
+    /// The file at `path` below `docs` says this, or is written.
+    fn says(path: &Path, text: &str) {
+        if std::env::var_os("TABANE_WRITE").is_some() {
+            fs::write(path, text).expect("written");
+        }
+        let found = fs::read_to_string(path).unwrap_or_default();
+        let differs = found.lines().zip(text.lines()).find(|(found, text)| found != text);
+        assert!(
+            found == text,
+            "{} differs from the code, first in {differs:?}; \
+             `TABANE_WRITE=1 cargo test -p tabane-manuals reference` writes it",
+            path.display()
+        );
+    }
+
+    #[test]
+    fn the_reference_of_the_configuration_is_what_the_code_says() {
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/configuration.md");
+        let page = fs::read_to_string(&path).expect("a page");
+        says(&path, &configuration(&page));
+        let heads = page.lines().filter(|line| line.starts_with("|---")).count();
+        assert_eq!(heads, reference().len(), "a table of the page for each table of keys");
+    }
+
     #[test]
     fn the_reference_is_what_the_code_says() {
         let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/reference");
-        let is_written = std::env::var_os("TABANE_WRITE").is_some();
         for (name, text) in pages() {
-            let path = folder.join(name);
-            if is_written {
-                fs::write(&path, &text).expect("written");
-            }
-            let found = fs::read_to_string(&path).unwrap_or_default();
-            let differs = found.lines().zip(text.lines()).find(|(found, text)| found != text);
-            assert!(
-                found == text,
-                "docs/reference/{name} differs from the code, first in {differs:?}; \
-                 `TABANE_WRITE=1 cargo test -p tabane-manuals reference` writes it"
-            );
+            says(&folder.join(name), &text);
         }
         let mut files: Vec<_> =
             fs::read_dir(&folder).expect("a folder").flatten().map(|file| file.file_name()).collect();

@@ -47,14 +47,15 @@ impl BundleAndFile {
 pub(crate) fn read_again(name: &str, file: &Path, text: &str, origin: &Origin) -> Result<Config, BadInput> {
     let is_own = origin.file.as_deref() == Some(file);
     let mut flags = if is_own { flags(name, origin)? } else { Settings::default() };
-    let as_called = || Given::by_flag(name.to_owned(), "--name");
-    flags.name = flags.name.or_else(|| (is_own || !says_name(file, text)).then(as_called));
+    if flags.values.get::<String>("name").is_none() && (is_own || !says_name(file, text)) {
+        flags.values.set("name", Given::by_flag(name.to_owned(), "--name"));
+    }
     Config::read_text(file, text, flags).map_err(BadInput::from)
 }
 
 fn says_name(file: &Path, text: &str) -> bool {
     let settings = crate::config::file::parse(&file.display().to_string(), text);
-    settings.is_ok_and(|settings| settings.name.is_some())
+    settings.is_ok_and(|settings| settings.values.get::<String>("name").is_some())
 }
 
 /// The flags of the start. The bundle tells them, and may have been taken over: the files of keys that they name are not read, but
@@ -67,11 +68,16 @@ fn flags(name: &str, origin: &Origin) -> Result<Settings, BadInput> {
         return Err(BadInput::new(format!("{why}: {}", origin.arguments.join(" "))));
     };
     let mut settings = flags.settings();
-    if let Some(key) = settings.key.as_mut().filter(|key| key.value.starts_with(CREDENTIALS)) {
-        key.value = key_of_service(name);
-    } else if let Some(key) = settings.key.as_ref().or(settings.nodes.key.as_ref()) {
-        let why = "names a file, which is not read because a bundle says so; allowed: to name it in the configuration";
-        return Err(BadInput::new(format!("{}: {why}", key.place)));
+    let file = |key| settings.values.get::<PathBuf>(key);
+    match file("key").or(file("node_key")).cloned() {
+        Some(key) if key.value.starts_with(CREDENTIALS) && file("key") == Some(&key) => {
+            settings.values.set("key", Given::new(key_of_service(name), key.place));
+        }
+        Some(key) => {
+            let why = "names a file, which is not read because a bundle says so; allowed: to name it in the configuration";
+            return Err(BadInput::new(format!("{}: {why}", key.place)));
+        }
+        None => {}
     }
     Ok(settings)
 }

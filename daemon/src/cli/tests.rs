@@ -6,43 +6,29 @@ use toml::{Table, Value};
 
 use super::*;
 use crate::config::classes::policy_names;
-use crate::config::{file, resolve};
-use crate::in_force::{Told, differences};
+use crate::config::difference::differences;
+use crate::config::form::Says;
+use crate::config::keys::{Takes, plain, rows};
+use crate::config::{file, reference, resolve};
+use crate::in_force::Told;
 
 /// Flags of `up`, if there are such, and what a file says in their place, which is something else than by default. Both stand with the link
-/// eth1 where they name none.
-const SAME: [(&str, &str); 42] = [
+/// eth1 where they name none. Keys that are true or false, a number or one of some words: [`simple`].
+const SAME: [(&str, &str); 24] = [
     ("--name tb7", "name = 'tb7'"),
     ("--key k", "key = 'k'"),
     ("--key k --node-key mine", "key = 'k'\nnode_key = 'mine'"),
     ("--key k --allow PUBLIC", "key = 'k'\nallow = ['PUBLIC']"),
-    ("--insecure", "security = 'none'"),
-    ("--data-path auto", "data_path = 'auto'"),
-    ("--reorder tcp", "reorder = 'tcp'"),
-    ("--cipher aes-256-gcm", "cipher = 'aes-256-gcm'"),
-    ("--port 7500", "port = 7500"),
     ("--mtu 9000", "mtu = 9000"),
-    ("--policy rr", "policy = 'rr'"),
-    ("--no-repair", "repair = false"),
     ("--primary eth1", "primary = 'eth1'"),
-    ("--no-preempt", "preempt = false"),
-    ("--hash layer2", "hash = 'layer2'"),
     ("--turn 1", "turn = 1"),
-    ("--receive timer", "receive = 'timer'"),
     ("--receive-interval 50us", "receive_interval = '50 us'"),
     ("--spin-share 10%", "spin_share = '10 %'"),
     ("--fragments 3", "fragments = '3'"),
-    ("--workers 2", "workers = 2"),
     ("--address 10.9.0.1/24", "address = ['10.9.0.1/24']"),
     ("--user nobody", "user = 'nobody'"),
     ("--control-group adm", "control_group = 'adm'"),
     ("--watch-group adm", "watch_group = 'adm'"),
-    ("--no-sandbox", "sandbox = false"),
-    ("--no-gso", "[offload]\ngso = false"),
-    ("--no-gro", "[offload]\ngro = false"),
-    ("--no-tso", "[offload]\ntso = false"),
-    ("--no-uso", "[offload]\nuso = false"),
-    ("--no-checksum", "[offload]\nchecksum = false"),
     ("--link eth2", "[[link]]\nnic = 'eth2'"),
     (
         "--link eth1,local=192.0.2.1,port=7500,peer=192.0.2.2:7500",
@@ -63,7 +49,6 @@ const SAME: [(&str, &str); 42] = [
         "[[link]]\nkind = 'mem'\npath = '/m'\nunit = '512 B'\nring = '128 KiB'\nslots = 3\nslot = 1\npoll = '50 us'",
     ),
     ("", "key = 'k'\naccept_keys = ['old']"),
-    ("", "tx_queue_len = 123"),
     ("", "[[link]]\nnic = 'eth0'\n[[link]]\nnic = 'eth1'\ndrained = true"),
     (
         "",
@@ -111,12 +96,12 @@ fn flags_become_settings() {
     assert_eq!(flags.config.as_deref(), Some("tb.toml"));
     let settings = flags.settings();
     assert_eq!(
-        settings.port.map(|port| (port.value, port.place.to_string())),
+        settings.values.get::<i64>("port").map(|port| (port.value, port.place.to_string())),
         Some((-1, "--port".to_owned()))
     );
     assert_eq!(settings.links.len(), 2);
-    assert_eq!(settings.offload.gro.map(|gro| gro.value), Some(false));
-    assert_eq!(settings.offload.gso, None);
+    assert_eq!(settings.values.get::<bool>("offload.gro").map(|gro| gro.value), Some(false));
+    assert_eq!(settings.values.get::<bool>("offload.gso"), None);
 }
 
 /// The words that follow a name are the same without it.
@@ -146,6 +131,25 @@ fn live_changes_need_no_name() {
     assert!(refused(&["link", "drain"]).contains("NIC[,local=ADDR]"));
 }
 
+/// The same of the keys whose rules say what else they may be.
+fn simple() -> impl Iterator<Item = (String, String)> {
+    rows().filter_map(|row| {
+        let default = (row.rule.value)(&Config::default())?;
+        let other = match row.rule.says {
+            Says::Switch => Value::from(default == Value::from(false)),
+            Says::Limits(_, limits) => limits.high.into(),
+            Says::Words(words) => words().into_iter().map(Value::from).find(|word| *word != default)?,
+            Says::Text(_) => return None,
+        };
+        let text = format!("{} = {other}", row.name);
+        let flag = row.flag.as_ref().map(|flag| match flag.takes {
+            Takes::Value(_) => format!("--{} {}", flag.long, plain(&other)),
+            Takes::Off | Takes::Word(_) => format!("--{}", flag.long),
+        });
+        Some((flag.unwrap_or_default(), text))
+    })
+}
+
 /// So what a trial shows of a flag holds for the key, and what it shows of either holds for a bundle that was handed over or reloaded.
 #[test]
 fn each_key_changes_itself_alone_by_file_by_flag_by_telling_and_by_reload() {
@@ -157,7 +161,8 @@ fn each_key_changes_itself_alone_by_file_by_flag_by_telling_and_by_reload() {
     let filed = |text: &str| file::parse("tb.toml", text).expect(text);
     let plain = resolved(&filed(LINK));
     let (mut flags_said, mut keys_said) = (BTreeSet::new(), BTreeSet::new());
-    for (flags, text) in SAME {
+    let special = SAME.iter().map(|(flags, text)| ((*flags).to_owned(), (*text).to_owned()));
+    for (flags, text) in special.chain(simple()) {
         let (flags, text) = (flags.replace("PUBLIC", &public), text.replace("PUBLIC", &public));
         let (below, text) =
             if text.contains("[[link]]") { ("", text) } else { (LINK, format!("{text}\n{LINK}")) };
@@ -185,7 +190,7 @@ fn each_key_changes_itself_alone_by_file_by_flag_by_telling_and_by_reload() {
     assert_eq!(flags_said, all);
     let tables = ["link", "class", "class.match", "offload"].map(str::to_owned);
     keys_said.extend(tables);
-    assert_eq!(keys_said, file::keys().into_iter().map(|key| key.name).collect());
+    assert_eq!(keys_said, reference::names().collect());
 }
 
 /// The keys whose values differ, as `tabane check` prints them.

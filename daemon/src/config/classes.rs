@@ -1,12 +1,15 @@
-//! The rules of `[[class]]`, which gives frames a policy of their own, and of the policies' options.
+//! The rules of `[[class]]`, which gives frames a policy of their own, and of those of the policies' options that have more than words.
 
 use super::LinkConfig;
+use super::form::{Form, Says};
+use super::keys::plain;
 use super::limits::{CLASSES, DSCP, FRAME_SIZE, PORT};
 use super::links::link_name;
 use super::problem::{Place, Problem, quoted};
-use super::settings::{ClassSettings, Given, Settings};
-use super::typed::{number, value, word};
-use tabane_proto::{Class, HashLayers, Match, PolicyKind, PolicyOptions, Turn};
+use super::settings::{Given, Settings, TableSettings, Typed};
+use super::typed::{number, word};
+use tabane_proto::{Class, Match, PolicyKind, Turn};
+use toml::Value;
 
 /// Protocols above IP that a class can name, with their numbers (IANA, protocol numbers).
 const PROTOCOLS: [(&str, u8); 7] =
@@ -14,19 +17,67 @@ const PROTOCOLS: [(&str, u8); 7] =
 /// Protocols with ports that a class can name.
 const WITH_PORTS: [u8; 2] = [6, 17];
 
-/// Checks the options of the policies; the primary is one of `links`.
-pub(super) fn resolve_options(
-    problems: &mut Vec<Problem>,
-    settings: &Settings,
-    links: &[LinkConfig],
-) -> PolicyOptions {
-    let default = PolicyOptions::default();
-    PolicyOptions {
-        primary: settings.primary.as_ref().and_then(|given| primary(problems, given, links)),
-        preempt: settings.preempt.as_ref().map_or(default.preempt, |given| given.value),
-        hash: word(problems, settings.hash.as_ref(), &HashLayers::ALL, HashLayers::name, default.hash),
-        turn: value(problems, settings.turn.as_ref(), Turn::ALLOWED, parse_turn).unwrap_or(default.turn),
+/// A key of a class.
+pub(crate) struct ClassKey {
+    /// Its name in the table `[[class]]`, or in its `match`.
+    pub(crate) name: &'static str,
+    pub(crate) form: Form,
+    pub(crate) says: Says,
+    /// What it does, as the reference says it.
+    pub(crate) doc: &'static str,
+    value: fn(&Class) -> Option<Value>,
+}
+
+/// The keys of a class, in the order of a file.
+pub(crate) static CLASS_KEYS: [ClassKey; 5] = [
+    ClassKey {
+        name: "policy",
+        form: Form::Text("the name of a policy"),
+        says: Says::Words(|| PolicyKind::ALL.map(PolicyKind::name).to_vec()),
+        doc: "the policy of these frames",
+        value: |class| Some(class.policy.name().into()),
+    },
+    ClassKey {
+        name: "max_size",
+        form: Form::Number,
+        says: Says::Limits("number", FRAME_SIZE),
+        doc: "frames of at most so many bytes",
+        value: |class| class.matches.max_size.map(|bytes| i64::from(bytes).into()),
+    },
+    ClassKey {
+        name: "dscp",
+        form: Form::Number,
+        says: Says::Limits("number", DSCP),
+        doc: "IP packets with this code point",
+        value: |class| class.matches.dscp.map(|code| i64::from(code).into()),
+    },
+    ClassKey {
+        name: "protocol",
+        form: Form::Text("the name of a protocol"),
+        says: Says::Words(|| PROTOCOLS.map(|(name, _)| name).to_vec()),
+        doc: "IP packets of this protocol",
+        value: |class| class.matches.protocol.map(|protocol| protocol_name(protocol).into()),
+    },
+    ClassKey {
+        name: "port",
+        form: Form::Number,
+        says: Says::Limits("number", PORT),
+        doc: "TCP or UDP with this source or destination port",
+        value: |class| class.matches.port.map(|port| i64::from(port).into()),
+    },
+];
+
+impl ClassKey {
+    /// Whether it stands in `match`.
+    pub(crate) fn is_condition(&self) -> bool {
+        self.name != "policy"
     }
+}
+
+/// What a class says of its frames: the conditions that it has, in their order.
+pub(crate) fn conditions(class: &Class) -> impl Iterator<Item = (&'static str, Value)> {
+    let conditions = CLASS_KEYS.iter().filter(|key| key.is_condition());
+    conditions.filter_map(|key| Some((key.name, (key.value)(class)?)))
 }
 
 /// Checks the classes of `settings`.
@@ -42,34 +93,23 @@ pub(super) fn resolve_classes(problems: &mut Vec<Problem>, settings: &Settings) 
 
 /// One class as text: `max_size=`, `dscp=`, `protocol=` and `port=`, of which a frame must match those that are given, and `policy=`.
 pub fn parse_class(text: &str) -> Result<Class, String> {
-    const ALLOWED: &str = "max_size=, dscp=, protocol=, port=, policy=";
-    let place = Place::flag(format!("class {text}"));
-    let (number, word) = (None::<Given<i64>>, None::<Given<String>>);
-    let mut typed = ClassSettings {
-        place: place.clone(),
-        max_size: number.clone(),
-        dscp: number.clone(),
-        port: number,
-        protocol: word.clone(),
-        policy: word,
-    };
+    let mut typed = TableSettings::at(Place::flag(format!("class {text}")));
     for part in text.split(',') {
-        let (key, value) = part.split_once('=').unwrap_or((part, ""));
-        let number = || match value.parse() {
-            Ok(number) => Ok(Given::new(number, place.part(key))),
-            Err(_) => Err(format!("{} is no number; allowed: {key}=N", quoted(part))),
+        let (name, value) = part.split_once('=').unwrap_or((part, ""));
+        let Some(key) = CLASS_KEYS.iter().find(|key| key.name == name) else {
+            let allowed = "max_size=, dscp=, protocol=, port=, policy=";
+            return Err(format!("unknown part {}; allowed: {allowed}", quoted(part)));
         };
-        let word = || Given::new(value.to_owned(), place.part(key));
-        let twice = match key {
-            "max_size" => typed.max_size.replace(number()?).is_some(),
-            "dscp" => typed.dscp.replace(number()?).is_some(),
-            "port" => typed.port.replace(number()?).is_some(),
-            "protocol" => typed.protocol.replace(word()).is_some(),
-            "policy" => typed.policy.replace(word()).is_some(),
-            _ => return Err(format!("unknown part {}; allowed: {ALLOWED}", quoted(part))),
+        let place = typed.place.part(name);
+        let value = match (key.form, value.parse()) {
+            (Form::Number, Ok(number)) => Typed::Number(Given::new(number, place)),
+            (Form::Number, Err(_)) => {
+                return Err(format!("{} is no number; allowed: {name}=N", quoted(part)));
+            }
+            _ => Typed::Text(Given::new(value.to_owned(), place)),
         };
-        if twice {
-            return Err(format!("{} is given twice; allowed: once", quoted(key)));
+        if !typed.values.add(key.name, value) {
+            return Err(format!("{} is given twice; allowed: once", quoted(name)));
         }
     }
     let mut problems = Vec::new();
@@ -81,16 +121,9 @@ pub fn parse_class(text: &str) -> Result<Class, String> {
 
 /// A class as [`parse_class`] reads it.
 pub(crate) fn print_parts(class: &Class) -> String {
-    let matches = &class.matches;
-    let number = |key: &str, value: Option<u16>| value.map(|value| format!("{key}={value}"));
-    let parts = [
-        number("max_size", matches.max_size),
-        number("dscp", matches.dscp.map(u16::from)),
-        matches.protocol.map(|protocol| format!("protocol={}", protocol_name(protocol))),
-        number("port", matches.port),
-        Some(format!("policy={}", class.policy.name())),
-    ];
-    parts.into_iter().flatten().collect::<Vec<_>>().join(",")
+    let conditions = conditions(class).map(|(name, value)| format!("{name}={}", plain(&value)));
+    let policy = format!("policy={}", class.policy.name());
+    conditions.chain([policy]).collect::<Vec<_>>().join(",")
 }
 
 /// The names of all policies, for people.
@@ -103,7 +136,8 @@ pub(super) fn protocol_name(protocol: u8) -> &'static str {
     PROTOCOLS.iter().find(|(_, number)| *number == protocol).map_or("", |(name, _)| name)
 }
 
-fn parse_turn(text: &str) -> Result<Turn, String> {
+/// Reads how many cells a link gets in its turn.
+pub(super) fn parse_turn(text: &str) -> Result<Turn, String> {
     text.parse().map_err(|_| format!("{} is out of range", quoted(text)))
 }
 
@@ -121,7 +155,13 @@ pub(super) fn primary_name(links: &[LinkConfig], primary: u8) -> Option<String> 
     Some(if is_enough { link.nic.clone() } else { link_name(link) })
 }
 
-fn primary(problems: &mut Vec<Problem>, given: &Given<String>, links: &[LinkConfig]) -> Option<u8> {
+/// The place of the primary among `links`, if one is given.
+pub(super) fn resolve_primary(
+    problems: &mut Vec<Problem>,
+    settings: &Settings,
+    links: &[LinkConfig],
+) -> Option<u8> {
+    let given = settings.values.get::<String>("primary")?;
     let found = named(links, &given.value);
     if found.is_none() {
         let nics: Vec<&str> = links.iter().map(|link| link.nic.as_str()).collect();
@@ -131,33 +171,33 @@ fn primary(problems: &mut Vec<Problem>, given: &Given<String>, links: &[LinkConf
     found.and_then(|index| u8::try_from(index).ok())
 }
 
-fn resolve_class(problems: &mut Vec<Problem>, typed: &ClassSettings) -> Option<Class> {
-    if typed.is_empty() {
+fn resolve_class(problems: &mut Vec<Problem>, typed: &TableSettings) -> Option<Class> {
+    let (place, values) = (&typed.place, &typed.values);
+    if CLASS_KEYS.iter().all(|key| !key.is_condition() || values.place(key.name).is_none()) {
         let allowed = "match = { … } with at least one of max_size, dscp, protocol, port";
-        problems.push(Problem::new(&typed.place, "nothing is given that frames must match", allowed));
+        problems.push(Problem::new(place, "nothing is given that frames must match", allowed));
     }
-    if typed.policy.is_none() {
+    let given = values.get("policy");
+    if given.is_none() {
         let allowed = format!("policy = one of {}", policy_names());
-        problems.push(Problem::new(&typed.place, "no `policy` is given", allowed));
+        problems.push(Problem::new(place, "no `policy` is given", allowed));
     }
-    let protocol = typed
-        .protocol
-        .as_ref()
-        .map(|given| word(problems, Some(given), &PROTOCOLS, |(name, _)| name, PROTOCOLS[0]).1);
+    let protocol = values.get("protocol");
+    let protocol =
+        protocol.map(|given| word(problems, Some(given), &PROTOCOLS, |(name, _)| name, PROTOCOLS[0]).1);
     let matches = Match {
-        max_size: typed.max_size.as_ref().map(|given| number(problems, Some(given), FRAME_SIZE, u16::MAX)),
-        dscp: typed.dscp.as_ref().map(|given| number(problems, Some(given), DSCP, 0)),
+        max_size: values.get("max_size").map(|given| number(problems, Some(given), FRAME_SIZE, u16::MAX)),
+        dscp: values.get("dscp").map(|given| number(problems, Some(given), DSCP, 0)),
         protocol,
-        port: typed.port.as_ref().map(|given| number(problems, Some(given), PORT, 1)),
+        port: values.get("port").map(|given| number(problems, Some(given), PORT, 1)),
     };
-    if let (Some(port), Some(protocol)) = (&typed.port, protocol)
+    if let (Some(place), Some(protocol)) = (values.place("port"), protocol)
         && !WITH_PORTS.contains(&protocol)
     {
         let what = format!("{} has no ports", protocol_name(protocol));
-        problems.push(Problem::new(&port.place, what, "a port with protocol tcp or udp, or with none"));
+        problems.push(Problem::new(place, what, "a port with protocol tcp or udp, or with none"));
     }
-    let given = typed.policy.as_ref()?;
-    let policy = word(problems, Some(given), &PolicyKind::ALL, PolicyKind::name, PolicyKind::default());
+    let policy = word(problems, Some(given?), &PolicyKind::ALL, PolicyKind::name, PolicyKind::default());
     Some(Class { matches, policy })
 }
 

@@ -49,6 +49,11 @@ impl Limits {
         (self.low..=self.high).contains(&value)
     }
 
+    /// Both ends, without words.
+    pub(super) fn range(&self) -> String {
+        format!("{} to {}", self.low, self.high)
+    }
+
     /// Whether a list of `count` items lies within the limits.
     pub fn hold_count(&self, count: usize) -> bool {
         i64::try_from(count).is_ok_and(|count| self.hold(count))
@@ -57,7 +62,7 @@ impl Limits {
 
 impl fmt::Display for Limits {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} to {}{}", self.low, self.high, self.words)
+        write!(f, "{}{}", self.range(), self.words)
     }
 }
 

@@ -3,6 +3,7 @@
 //! A link without peers finds them by multicast hellos, which exist on IPv6 link-local addresses only; with another local
 //! address it waits for peers that name it. A link without a local address that names a peer takes both families.
 
+pub(crate) mod keys;
 #[cfg(test)]
 mod tests;
 
@@ -13,10 +14,11 @@ use super::limits::{LINKS, NAMES, PEERS, PORT, WEIGHT};
 use super::ports::Ports;
 use super::problem::{Place, Problem, quoted};
 use super::rate::resolve_rate;
-use super::settings::{Given, LinkSettings, Settings, parse_link_text};
+use super::settings::{Settings, TableSettings};
 use super::typed::{number, value, word};
 use super::window::resolve_window;
 use super::{EtherConfig, LinkConfig, LinkRate};
+use keys::parse_link_text;
 use tabane_engine::reclaim;
 use tabane_io::Engine;
 use tabane_io::tap::{DEVICE_NAME_ALLOWED, is_device_name};
@@ -34,11 +36,10 @@ pub(super) fn resolve_links(
         return Vec::new();
     }
     let mut links: Vec<LinkConfig> = Vec::new();
-    let several = settings.workers.as_ref().is_some_and(|workers| workers.value > 1);
+    let several = settings.values.get::<i64>("workers").is_some_and(|workers| workers.value > 1);
     for typed in &settings.links {
-        if let Some(given) =
-            typed.engine.as_ref().filter(|given| several && given.value == Engine::Xdp.name())
-        {
+        let engine = typed.values.get::<String>("engine");
+        if let Some(given) = engine.filter(|given| several && given.value == Engine::Xdp.name()) {
             let what = "AF_XDP serves one worker";
             problems.push(Problem::new(&given.place, what, "`auto` or `packet`, or `workers = 1`"));
         }
@@ -140,43 +141,46 @@ fn check_count(problems: &mut Vec<Problem>, settings: &Settings) -> bool {
 /// come to less: one by one.
 pub(super) fn check_together(problems: &mut Vec<Problem>, settings: &Settings) {
     if let Some(last) =
-        settings.links.last().filter(|_| settings.links.iter().all(|link| is_on(link.drained.as_ref())))
+        settings.links.last().filter(|_| settings.links.iter().all(|link| is_on(link, "drained")))
     {
-        let place = last.drained.as_ref().map_or(&last.place, |given| &given.place);
+        let place = last.values.place("drained").unwrap_or(&last.place);
         problems.push(Problem::new(place, "all links are drained", "one at least that is not"));
     }
-    let without = settings.links.iter().find(|link| link.weight.is_none());
-    let with = settings.links.iter().find_map(|link| link.weight.as_ref());
-    if let (Some(without), Some(_)) = (without, with) {
+    let has = |link: &&TableSettings| link.values.place("weight").is_some();
+    let without = settings.links.iter().find(|link| !has(link));
+    if let (Some(without), Some(_)) = (without, settings.links.iter().find(has)) {
         let what = "this link has no `weight`, but another has one";
         problems.push(Problem::new(&without.place, what, "a weight for each link, or for none"));
     }
 }
 
 /// The link, or `None` when it has no usable nic or path.
-fn resolve_link(problems: &mut Vec<Problem>, typed: &LinkSettings, ports: Ports) -> Option<LinkConfig> {
-    let kind = word(problems, typed.kind.as_ref(), &KINDS, |kind| kind, KINDS[0]);
-    for given in typed.engine.iter().chain(&typed.completion).filter(|_| kind != "ether") {
-        let what = "only Ethernet frames have an engine";
-        problems.push(Problem::new(&given.place, what, "this with kind = \"ether\""));
+fn resolve_link(problems: &mut Vec<Problem>, typed: &TableSettings, ports: Ports) -> Option<LinkConfig> {
+    let values = &typed.values;
+    let kind = word(problems, values.get("kind"), &KINDS, |kind| kind, KINDS[0]);
+    let mut refuse = |places: &mut dyn Iterator<Item = &Place>, what: &str, kind: &str| {
+        problems
+            .extend(places.map(|place| Problem::new(place, what, format!("this with kind = \"{kind}\""))));
+    };
+    if kind != "ether" {
+        let places = &mut ["engine", "completion"].into_iter().filter_map(|key| values.place(key));
+        refuse(places, "only Ethernet frames have an engine", "ether");
     }
-    if let Some(given) = typed.port.as_ref().filter(|_| kind != "udp") {
-        let what = "only links over UDP have a port of their own";
-        problems.push(Problem::new(&given.place, what, "this with kind = \"udp\""));
+    if kind != "udp" {
+        let place = &mut values.place("port").into_iter();
+        refuse(place, "only links over UDP have a port of their own", "udp");
     }
     if kind == "mem" {
         return resolve_window_link(problems, typed);
     }
-    if let Some(place) = typed.window.any() {
-        problems.push(Problem::new(place, "a NIC has no window", "this with kind = \"mem\""));
-    }
+    refuse(&mut keys::of_window(typed).into_iter(), "a NIC has no window", "mem");
     let nic = nic(problems, typed);
     if kind == "ether" {
         return resolve_ether_link(problems, typed, nic);
     }
-    let local = value(problems, typed.local.as_ref(), LOCAL_ALLOWED, parse_local);
+    let local = value(problems, values.get("local"), LOCAL_ALLOWED, parse_local);
     let alike = alike(problems, typed);
-    let port = typed.port.as_ref().map(|given| {
+    let port = values.get("port").map(|given| {
         let port = number(problems, Some(given), PORT, ports.first);
         ports.check(problems, &given.place, &format!("port {port}"), port);
         port
@@ -191,66 +195,61 @@ fn resolve_link(problems: &mut Vec<Problem>, typed: &LinkSettings, ports: Ports)
 /// A link of Ethernet frames.
 fn resolve_ether_link(
     problems: &mut Vec<Problem>,
-    typed: &LinkSettings,
+    typed: &TableSettings,
     nic: Option<String>,
 ) -> Option<LinkConfig> {
-    if let Some(given) = typed.local.iter().chain(&typed.peers).next() {
+    let values = &typed.values;
+    if let Some(place) = values.first(&["local", "peers"]) {
         let what = "Ethernet frames have no IP addresses";
-        problems.push(Problem::new(&given.place, what, "this with kind = \"udp\""));
+        problems.push(Problem::new(place, what, "this with kind = \"udp\""));
     }
     let alike = alike(problems, typed);
     let ways = &reclaim::Method::ALL;
     let ether = EtherConfig {
-        engine: word(problems, typed.engine.as_ref(), &Engine::ALL, Engine::name, Engine::default()),
+        engine: word(problems, values.get("engine"), &Engine::ALL, Engine::name, Engine::default()),
         completion: word(
             problems,
-            typed.completion.as_ref(),
+            values.get("completion"),
             ways,
             reclaim::Method::name,
             reclaim::Method::default(),
         ),
     };
-    if let Some(given) = typed.completion.as_ref().filter(|_| ether.engine == Engine::Packet) {
+    if let Some(place) = values.place("completion").filter(|_| ether.engine == Engine::Packet) {
         let what = "AF_PACKET does not show when frames have left";
-        problems.push(Problem::new(&given.place, what, "this with engine = \"xdp\" or \"auto\""));
+        problems.push(Problem::new(place, what, "this with engine = \"xdp\" or \"auto\""));
     }
     Some(LinkConfig { nic: nic?, ether: Some(ether), ..alike })
 }
 
 /// A link through memory.
-fn resolve_window_link(problems: &mut Vec<Problem>, typed: &LinkSettings) -> Option<LinkConfig> {
-    let network = [&typed.nic, &typed.local].into_iter().flatten().chain(&typed.peers).next();
-    if let Some(given) = network {
+fn resolve_window_link(problems: &mut Vec<Problem>, typed: &TableSettings) -> Option<LinkConfig> {
+    if let Some(place) = typed.values.first(&["nic", "local", "peers"]) {
         let what = "a window of memory has neither NIC nor addresses";
-        problems.push(Problem::new(&given.place, what, "this with kind = \"udp\""));
+        problems.push(Problem::new(place, what, "this with kind = \"udp\""));
     }
     let alike = alike(problems, typed);
-    let window = resolve_window(problems, &typed.place, &typed.window)?;
+    let window = resolve_window(problems, &typed.place, &typed.values)?;
     Some(LinkConfig { nic: window.link_name(), window: Some(window), ..alike })
 }
 
-fn is_on(given: Option<&Given<bool>>) -> bool {
-    given.is_some_and(|given| given.value)
+fn is_on(typed: &TableSettings, key: &str) -> bool {
+    typed.values.get(key).is_some_and(|given| given.value)
 }
 
 /// What links of all kinds have, without a name.
-fn alike(problems: &mut Vec<Problem>, typed: &LinkSettings) -> LinkConfig {
+fn alike(problems: &mut Vec<Problem>, typed: &TableSettings) -> LinkConfig {
     LinkConfig {
-        nic: String::new(),
-        local: None,
-        port: None,
-        peers: Vec::new(),
-        rate: resolve_rate(problems, &typed.rate),
-        weight: typed.weight.as_ref().map(|given| number(problems, Some(given), WEIGHT, 1)),
-        drained: is_on(typed.drained.as_ref()),
-        protected: is_on(typed.protected.as_ref()),
-        ether: None,
-        window: None,
+        rate: resolve_rate(problems, &typed.values),
+        weight: typed.values.get("weight").map(|given| number(problems, Some(given), WEIGHT, 1)),
+        drained: is_on(typed, "drained"),
+        protected: is_on(typed, "protected"),
+        ..LinkConfig::default()
     }
 }
 
-fn nic(problems: &mut Vec<Problem>, typed: &LinkSettings) -> Option<String> {
-    let Some(nic) = &typed.nic else {
+fn nic(problems: &mut Vec<Problem>, typed: &TableSettings) -> Option<String> {
+    let Some(nic) = typed.values.get::<String>("nic") else {
         problems.push(Problem::new(&typed.place, "no `nic` is given", "nic = \"NAME\" in each [[link]]"));
         return None;
     };
@@ -262,14 +261,15 @@ fn nic(problems: &mut Vec<Problem>, typed: &LinkSettings) -> Option<String> {
     Some(nic.value.clone())
 }
 
-fn peers(problems: &mut Vec<Problem>, typed: &LinkSettings, ports: Ports) -> Vec<Peer> {
-    if let Some(last) = typed.peers.last().filter(|_| !PEERS.hold_count(typed.peers.len())) {
-        let what = format!("{} peers are too many", typed.peers.len());
+fn peers(problems: &mut Vec<Problem>, typed: &TableSettings, ports: Ports) -> Vec<Peer> {
+    let given = typed.values.list("peers");
+    if let Some(last) = given.last().filter(|_| !PEERS.hold_count(given.len())) {
+        let what = format!("{} peers are too many", given.len());
         problems.push(Problem::new(&last.place, what, PEERS.to_string()));
         return Vec::new();
     }
     let mut peers = Vec::new();
-    for given in &typed.peers {
+    for given in given {
         let parse = |text: &str| parse_peer(text, ports.first);
         let Some(peer) = value(problems, Some(given), PEER_ALLOWED, parse) else { continue };
         ports.check(problems, &given.place, &format!("peer {peer}"), peer.port());
@@ -280,7 +280,7 @@ fn peers(problems: &mut Vec<Problem>, typed: &LinkSettings, ports: Ports) -> Vec
         }
     }
     let names = peers.iter().filter_map(Peer::host).count();
-    if let Some(last) = typed.peers.last().filter(|_| !NAMES.hold_count(names)) {
+    if let Some(last) = given.last().filter(|_| !NAMES.hold_count(names)) {
         let what = format!("{names} names of peers are too many");
         problems.push(Problem::new(&last.place, what, format!("{NAMES} for each link")));
     }
@@ -288,27 +288,27 @@ fn peers(problems: &mut Vec<Problem>, typed: &LinkSettings, ports: Ports) -> Vec
 }
 
 /// One socket speaks one family, unless a name leaves open which.
-fn check_families(problems: &mut Vec<Problem>, typed: &LinkSettings, local: Option<IpAddr>, peers: &[Peer]) {
+fn check_families(problems: &mut Vec<Problem>, typed: &TableSettings, local: Option<IpAddr>, peers: &[Peer]) {
     if local.is_none() && peers.iter().any(|peer| peer.host().is_some()) {
         return;
     }
     let endpoints = || peers.iter().filter_map(Peer::address);
     let Some(first) = local.or(endpoints().next().map(|peer| peer.ip())) else { return };
     let Some(other) = endpoints().find(|peer| peer.is_ipv4() != first.is_ipv4()) else { return };
-    let place = typed.peers.first().map_or(&typed.place, |given| &given.place);
+    let place = typed.values.first(&["peers"]).unwrap_or(&typed.place);
     let what = format!("peer {other} is {}, but {first} is {}", family(other.ip()), family(first));
     problems.push(Problem::new(place, what, "one family per link, for `local` and all peers"));
 }
 
 fn check_not_itself(
     problems: &mut Vec<Problem>,
-    typed: &LinkSettings,
+    typed: &TableSettings,
     local: Option<IpAddr>,
     peers: &[Peer],
     port: u16,
 ) {
     let own = local.map(|local| Peer::Address(SocketAddr::new(local, port)));
     let Some(own) = own.filter(|own| peers.contains(own)) else { return };
-    let place = typed.peers.first().map_or(&typed.place, |given| &given.place);
+    let place = typed.values.first(&["peers"]).unwrap_or(&typed.place);
     problems.push(Problem::new(place, format!("peer {own} is this node itself"), "endpoints of other nodes"));
 }

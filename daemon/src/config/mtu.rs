@@ -5,6 +5,7 @@ use std::str::FromStr;
 
 use super::limits::MTU;
 use super::problem::quoted;
+use toml::Value;
 
 /// The MTU of the device.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -31,10 +32,10 @@ impl Mtu {
     }
 
     /// The value as a file has it.
-    pub fn toml(self) -> String {
+    pub(crate) fn toml(self) -> Value {
         match self {
-            Self::Auto => "\"auto\"".to_owned(),
-            Self::Stated(bytes) => bytes.to_string(),
+            Self::Auto => "auto".into(),
+            Self::Stated(bytes) => i64::from(bytes).into(),
         }
     }
 }

@@ -1,14 +1,14 @@
 //! The key of this node, and which nodes are let in.
 
-use std::fmt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use tabane_proto::security::PublicKey;
 
 use super::problem::Problem;
-use super::settings::{Given, NodeSettings};
+use super::rule::Resolving;
+use super::settings::Settings;
 use super::{Config, Security};
-use crate::key::{ALLOW_MAX, Key, KeyError, Owner, PUBLIC_ALLOWED, parse_public, public};
+use crate::key::{ALLOW_MAX, Key, Owner, PUBLIC_ALLOWED, parse_public};
 
 /// Keys of nodes, beside that of the group.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -21,31 +21,18 @@ pub struct NodeConfig {
     pub allow: Option<Vec<PublicKey>>,
 }
 
-/// Checks what was typed; `read_key` reads a key file.
-pub(super) fn resolve_nodes(
-    problems: &mut Vec<Problem>,
-    given: &NodeSettings,
-    read_key: impl Fn(&Path, Owner) -> Result<Key, KeyError>,
-) -> NodeConfig {
-    let mut read = |given: &Given<PathBuf>| {
-        read_key(&given.value, Owner::Node)
-            .inspect_err(|error| {
-                problems.push(Problem::new(&given.place, error.to_string(), Owner::Node.allowed()));
-            })
-            .ok()
-    };
-    NodeConfig {
-        key: given.key.as_ref().and_then(&mut read),
-        key_file: given.key.as_ref().map(|key| key.value.clone()),
-        allow: given.allow.as_ref().map(|given| allow(problems, given)),
-    }
+/// This node's key.
+pub(super) fn take_key(key: &str, from: &mut Resolving<'_>, config: &mut Config) {
+    let Some(given) = from.settings.values.get::<PathBuf>(key) else { return };
+    config.nodes.key = from.read(given, Owner::Node);
+    config.nodes.key_file = Some(given.value.clone());
 }
 
-fn allow(problems: &mut Vec<Problem>, given: &Given<Vec<String>>) -> Vec<PublicKey> {
-    parse_allow(&given.value).unwrap_or_else(|(what, allowed)| {
-        problems.push(Problem::new(&given.place, what, allowed));
-        Vec::new()
-    })
+/// The nodes that are let in.
+pub(super) fn take_allow(key: &str, from: &mut Resolving<'_>, config: &mut Config) {
+    let Some(given) = from.settings.values.get::<Vec<String>>(key) else { return };
+    let keys = parse_allow(&given.value).map_err(|(what, allowed)| from.problem(given, what, allowed));
+    config.nodes.allow = keys.ok();
 }
 
 /// The public keys that texts are.
@@ -59,31 +46,10 @@ pub fn parse_allow(texts: &[String]) -> Result<Vec<PublicKey>, (String, String)>
 }
 
 /// Refuses keys of nodes where cells are not sealed: no node proves its key there, so the list would let everybody in.
-pub(super) fn check_sealed(problems: &mut Vec<Problem>, given: &NodeSettings, config: &Config) {
-    let place = given.allow.as_ref().map(|given| &given.place);
-    let place = place.or(given.key.as_ref().map(|given| &given.place));
+pub(super) fn check_sealed(problems: &mut Vec<Problem>, settings: &Settings, config: &Config) {
+    let place = settings.values.first(&["allow", "node_key"]);
     if let Some(place) = place.filter(|_| config.security == Security::None) {
         let what = "no node proves its key where cells are not sealed";
         problems.push(Problem::new(place, what, "this with `security = \"sealed\"`"));
-    }
-}
-
-impl fmt::Display for NodeConfig {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let text = |text: String| toml::Value::String(text);
-        match (&self.key_file, &self.key) {
-            (Some(file), Some(key)) => {
-                let file = text(file.to_string_lossy().into_owned());
-                writeln!(f, "node_key = {file}  # {}", public(&key.public()))
-            }
-            _ => writeln!(f, "# node_key: none"),
-        }?;
-        match &self.allow {
-            Some(keys) => {
-                let keys = keys.iter().map(|key| text(public(key))).collect();
-                writeln!(f, "allow = {}", toml::Value::Array(keys))
-            }
-            None => writeln!(f, "# allow: every node that has the key of the group"),
-        }
     }
 }

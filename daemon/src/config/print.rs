@@ -6,91 +6,28 @@ use std::fmt;
 
 use toml::Value;
 
-use super::classes::{primary_name, protocol_name};
-use super::fragments::print_fragments;
-use super::units::{print_interval, print_share, print_size};
-use super::{Config, LinkConfig, LinkRate, Offload, Security, WindowConfig, cipher_name};
+use super::classes::conditions;
+use super::keys::{KEYS, OFFLOADS};
+use super::rule::list;
+use super::units::{print_interval, print_size};
+use super::{Config, LinkConfig, LinkRate, WindowConfig};
 use tabane_io::Engine;
 use tabane_proto::Class;
 
 impl fmt::Display for Config {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(f, "name = {}", text(&self.name))?;
-        match &self.key_file {
-            Some(file) => {
-                writeln!(f, "key = {}  # group {:016x}", text(&file.to_string_lossy()), self.group())
-            }
-            None => writeln!(f, "# key: none"),
-        }?;
-        let accepted: Vec<_> = self.accept_keys.iter().map(|(file, _)| file.to_string_lossy()).collect();
-        writeln!(f, "accept_keys = {}", list(&accepted))?;
-        write!(f, "{}", self.nodes)?;
-        writeln!(f, "port = {}", self.port)?;
-        writeln!(f, "mtu = {}", self.mtu.toml())?;
-        writeln!(f, "policy = {}", text(self.policy.name()))?;
-        writeln!(f, "repair = {}", self.repair)?;
-        self.print_policy_options(f)?;
-        writeln!(f, "receive = {}", text(self.receive.method.name()))?;
-        writeln!(f, "receive_interval = {}", text(&print_interval(self.receive.interval)))?;
-        writeln!(f, "spin_share = {}", text(&print_share(self.receive.share)))?;
-        writeln!(f, "fragments = {}", text(&print_fragments(&self.fragments)))?;
-        writeln!(f, "workers = {}", self.workers)?;
-        writeln!(f, "address = {}", list(&self.addresses))?;
-        writeln!(f, "data_path = {}", text(self.data_path.name()))?;
-        writeln!(f, "reorder = {}", text(self.reorder.name()))?;
-        writeln!(
-            f,
-            "security = {}  # cells are {}",
-            text(self.security.name()),
-            match self.security {
-                Security::Sealed => "encrypted and authenticated",
-                Security::None => "neither encrypted nor authenticated",
-            }
-        )?;
-        writeln!(f, "cipher = {}", text(cipher_name(self.cipher)))?;
-        write!(f, "{}", self.access)?;
-        writeln!(f, "tx_queue_len = {}", self.tx_queue_len)?;
-        write!(f, "{}", self.offload)?;
+        KEYS.iter().try_for_each(|row| row.print(self, f))?;
+        writeln!(f, "\n[offload]")?;
+        OFFLOADS.iter().try_for_each(|row| row.print(self, f))?;
         self.links.iter().try_for_each(|link| write!(f, "{link}"))?;
         self.classes.iter().try_for_each(|class| print_class(class, f))
     }
 }
 
-impl Config {
-    fn print_policy_options(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let options = &self.policy_options;
-        match options.primary.and_then(|link| primary_name(&self.links, link)) {
-            Some(name) => writeln!(f, "primary = {}", text(&name)),
-            None => writeln!(f, "# primary: none, so that active-backup keeps the link that it has"),
-        }?;
-        writeln!(f, "preempt = {}", options.preempt)?;
-        writeln!(f, "hash = {}", text(options.hash.name()))?;
-        writeln!(f, "turn = {}", text(&options.turn.to_string()))
-    }
-}
-
 fn print_class(class: &Class, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-    let matches = &class.matches;
-    let number = |key: &str, value: Option<u16>| value.map(|value| format!("{key} = {value}"));
-    let conditions = [
-        number("max_size", matches.max_size),
-        number("dscp", matches.dscp.map(u16::from)),
-        matches.protocol.map(|protocol| format!("protocol = {}", text(protocol_name(protocol)))),
-        number("port", matches.port),
-    ];
-    let conditions = conditions.into_iter().flatten().collect::<Vec<_>>().join(", ");
-    writeln!(f, "\n[[class]]\nmatch = {{ {conditions} }}\npolicy = {}", text(class.policy.name()))
-}
-
-impl fmt::Display for Offload {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(f, "\n[offload]")?;
-        writeln!(f, "gso = {}", self.gso)?;
-        writeln!(f, "gro = {}", self.gro)?;
-        writeln!(f, "tso = {}", self.tso)?;
-        writeln!(f, "uso = {}", self.uso)?;
-        writeln!(f, "checksum = {}", self.checksum)
-    }
+    let conditions: Vec<_> = conditions(class).map(|(name, value)| format!("{name} = {value}")).collect();
+    let (conditions, policy) = (conditions.join(", "), text(class.policy.name()));
+    writeln!(f, "\n[[class]]\nmatch = {{ {conditions} }}\npolicy = {policy}")
 }
 
 impl fmt::Display for LinkConfig {
@@ -169,9 +106,4 @@ impl fmt::Display for WindowConfig {
 /// A TOML string, quoted as its content needs it.
 fn text(content: &str) -> Value {
     Value::String(content.to_owned())
-}
-
-/// A TOML list of strings.
-fn list<T: ToString>(items: &[T]) -> Value {
-    Value::Array(items.iter().map(|item| text(&item.to_string())).collect())
 }

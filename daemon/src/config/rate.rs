@@ -3,7 +3,7 @@
 use std::fmt;
 
 use super::problem::Problem;
-use super::settings::RateSettings;
+use super::settings::Values;
 use super::typed::value;
 use super::units::{BITRATE_ALLOWED, parse_bitrate, print_bitrate};
 
@@ -21,14 +21,14 @@ pub struct LinkRate {
 }
 
 /// Checks what was typed.
-pub(super) fn resolve_rate(problems: &mut Vec<Problem>, typed: &RateSettings) -> LinkRate {
-    if let (Some(_), Some(given)) = (&typed.both, typed.down.as_ref().or(typed.up.as_ref())) {
+pub(super) fn resolve_rate(problems: &mut Vec<Problem>, typed: &Values) -> LinkRate {
+    let each = typed.first(&["rate.down", "rate.up"]);
+    if let (Some(_), Some(place)) = (typed.place("rate"), each) {
         let what = "the rate is given twice";
-        problems.push(Problem::new(&given.place, what, "`rate` for both directions, or `down` and `up`"));
+        problems.push(Problem::new(place, what, "`rate` for both directions, or `down` and `up`"));
     }
-    let mut read = |given| value(problems, given, BITRATE_ALLOWED, parse_bitrate);
-    let both = read(typed.both.as_ref());
-    let (down, up) = (read(typed.down.as_ref()), read(typed.up.as_ref()));
+    let mut read = |key| value(problems, typed.get(key), BITRATE_ALLOWED, parse_bitrate);
+    let (both, down, up) = (read("rate"), read("rate.down"), read("rate.up"));
     LinkRate { up: up.or(both), down: down.or(both) }
 }
 

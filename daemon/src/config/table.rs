@@ -29,37 +29,19 @@ pub fn read<'t, T>(
     in_order(reader.problems).map_or(Ok(taken), Err)
 }
 
-/// A key that a file may have.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Key {
-    /// Its name as sentences have it, such as `link.nic`.
-    pub name: String,
-    /// What its value has to be.
-    pub allowed: String,
-}
-
-/// All keys that `take` asks for, in its order.
-pub fn keys<T>(take: impl FnOnce(&mut Section<'_, '_>) -> T) -> Vec<Key> {
-    let mut reader = Reader { listed: Some(Vec::new()), ..Reader::new("", "") };
-    take(&mut Section::new(&mut reader, "", DeTable::new()));
-    reader.listed.unwrap_or_default()
-}
-
 /// Turns byte positions into places and gathers problems.
 struct Reader {
     file: Arc<str>,
     /// Byte positions at which the lines start.
     lines: Vec<usize>,
     problems: Vec<Problem>,
-    /// The keys that were asked for, if they are wanted ([`keys`]).
-    listed: Option<Vec<Key>>,
 }
 
 impl Reader {
     fn new(file: &str, text: &str) -> Reader {
         let newlines = text.bytes().enumerate().filter(|(_, byte)| *byte == b'\n');
         let lines = std::iter::once(0).chain(newlines.map(|(at, _)| at + 1)).collect();
-        Reader { file: file.into(), lines, problems: Vec::new(), listed: None }
+        Reader { file: file.into(), lines, problems: Vec::new() }
     }
 
     fn place(&self, span: &Range<usize>, key: &str) -> Place {
@@ -112,9 +94,6 @@ impl<'r, 't> Section<'r, 't> {
         convert: impl FnOnce(&DeValue<'t>) -> Option<T>,
     ) -> Option<Given<T>> {
         self.known.push(key);
-        if let Some(listed) = &mut self.reader.listed {
-            listed.push(Key { name: format!("{}{key}", self.prefix), allowed: allowed.to_owned() });
-        }
         let given = self.table.remove(key)?;
         self.converted(key, &given, allowed, convert)
     }
@@ -178,24 +157,22 @@ impl<'r, 't> Section<'r, 't> {
         self.inner(prefix, table, take)
     }
 
-    /// A string, or a table as of [`Section::table`]: what `text` or `take` made of it, if it is there.
-    pub fn text_or_table<T>(
+    /// A string, or a table as of [`Section::table`], which `take` takes apart: the string.
+    pub fn text_or_table(
         &mut self,
         key: &'static str,
         prefix: &'static str,
         allowed: &str,
-        text: impl FnOnce(Given<String>) -> T,
-        take: impl FnOnce(&mut Section<'_, 't>) -> T,
-    ) -> Option<T> {
+        take: impl FnOnce(&mut Section<'_, 't>),
+    ) -> Option<Given<String>> {
         let is_either = |value: &DeValue<'t>| value.is_str() || value.is_table();
-        let given = self.take(key, allowed, |value| is_either(value).then(|| value.clone()));
-        if self.reader.listed.is_some() {
-            return Some(self.inner(prefix, DeTable::new(), take));
-        }
-        let given = given?;
+        let given = self.take(key, allowed, |value| is_either(value).then(|| value.clone()))?;
         match given.value {
-            DeValue::Table(table) => Some(self.inner(prefix, table, take)),
-            value => Some(text(Given::new(text_of(&value)?, given.place))),
+            DeValue::Table(table) => {
+                self.inner(prefix, table, take);
+                None
+            }
+            value => Some(Given::new(text_of(&value)?, given.place)),
         }
     }
 
@@ -210,10 +187,6 @@ impl<'r, 't> Section<'r, 't> {
         let list = self.take(key, allowed, |value| value.as_array().cloned());
         let items = list.into_iter().flat_map(|list| list.value);
         let mut taken = Vec::new();
-        if self.reader.listed.is_some() {
-            // No table is there, and its keys are wanted all the same.
-            taken.push(self.inner(prefix, DeTable::new(), |section| take(section, Place::default())));
-        }
         for item in items {
             let given = self.converted(key, &item, allowed, |value| value.as_table().cloned());
             let Some(Given { value, place }) = given else { continue };

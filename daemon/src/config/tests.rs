@@ -40,18 +40,7 @@ pub(super) fn link_problem(line: &str) -> String {
 #[test]
 fn a_link_is_enough() {
     let config = config("[[link]]\nnic = \"eth1\"\n").expect("valid");
-    let link = LinkConfig {
-        nic: "eth1".to_owned(),
-        local: None,
-        port: None,
-        peers: Vec::new(),
-        rate: LinkRate::default(),
-        weight: None,
-        drained: false,
-        protected: false,
-        ether: None,
-        window: None,
-    };
+    let link = LinkConfig { nic: "eth1".to_owned(), ..LinkConfig::default() };
     assert_eq!(config, Config { links: vec![link], ..Config::default() });
     assert_eq!(config.group(), 0);
 }
@@ -398,41 +387,18 @@ fn links() -> impl Strategy<Value = Vec<LinkConfig>> {
         let weigh = links.values().all(|(_, _, _, weight, ..)| weight.is_some());
         let last = links.keys().next_back().cloned();
         let links =
-            links.into_iter().map(|(nic, ((local, port), (peers, names), rate, weight, window, ether))| {
+            links.into_iter().map(|(nic, ((local, port), (peers, names), rate, weight, window, engine))| {
                 let drained = rate.up.is_some() && last.as_ref() != Some(&nic);
                 let protected = rate.down.is_some();
                 let weight = weight.filter(|_| weigh);
+                let alike = LinkConfig { nic, rate, weight, drained, protected, ..LinkConfig::default() };
                 if let Some(window) = window {
-                    let window = WindowConfig { path: format!("/dev/shm/{nic}"), ..window };
-                    let (nic, peers) = (format!("mem:{}", window.path), Vec::new());
-                    return LinkConfig {
-                        nic,
-                        local: None,
-                        port: None,
-                        peers,
-                        rate,
-                        weight,
-                        drained,
-                        protected,
-                        ether: None,
-                        window: Some(window),
-                    };
+                    let window = WindowConfig { path: format!("/dev/shm/{}", alike.nic), ..window };
+                    return LinkConfig { nic: format!("mem:{}", window.path), window: Some(window), ..alike };
                 }
-                let ether = ether.map(|engine| EtherConfig { engine, ..EtherConfig::default() });
-                if ether.is_some() {
-                    let (local, port, peers, window) = (None, None, Vec::new(), None);
-                    return LinkConfig {
-                        nic,
-                        local,
-                        port,
-                        peers,
-                        rate,
-                        weight,
-                        drained,
-                        protected,
-                        ether,
-                        window,
-                    };
+                if let Some(engine) = engine {
+                    let ether = EtherConfig { engine, ..EtherConfig::default() };
+                    return LinkConfig { ether: Some(ether), ..alike };
                 }
                 let first = local.or(peers.keys().next().copied());
                 let ours = |peer: &IpAddr| {
@@ -442,7 +408,7 @@ fn links() -> impl Strategy<Value = Vec<LinkConfig>> {
                 let names = names.into_iter().map(|(host, port)| Peer::Name { host, port });
                 let peers: Vec<_> = addresses.map(Peer::Address).chain(names).collect();
                 let local = local.filter(|_| !peers.is_empty());
-                LinkConfig { nic, local, port, peers, rate, weight, drained, protected, ether, window: None }
+                LinkConfig { local, port, peers, ..alike }
             });
         links.collect()
     })

@@ -7,9 +7,17 @@ use tabane_shm_ring::{Shape, ShapeError};
 
 use super::limits::{SLOT, SLOTS};
 use super::problem::{Place, Problem, quoted};
-use super::settings::{WINDOW_PREFIX, WindowSettings};
+use super::settings::{Given, Values};
 use super::typed::{number, value};
 use super::units::{INTERVAL_ALLOWED, SIZE_ALLOWED, parse_interval, parse_size};
+
+/// Prefix of the name of a link through memory, before its path; no NIC can be called that.
+pub(super) const WINDOW_PREFIX: &str = "mem:";
+/// Bytes of a unit and of a ring, unless others are stated.
+pub(super) const UNIT: u64 = 4 << 10;
+pub(super) const RING: u64 = 2 << 20;
+/// How often a window is polled, unless it is stated.
+pub(super) const POLL: Duration = Duration::from_micros(10);
 
 const PATH_ALLOWED: &str = "an absolute path, such as \"/dev/shm/tb0\"";
 
@@ -67,27 +75,24 @@ pub fn names_window(nic: &str) -> bool {
 pub(super) fn resolve_window(
     problems: &mut Vec<Problem>,
     place: &Place,
-    typed: &WindowSettings,
+    typed: &Values,
 ) -> Option<WindowConfig> {
-    let path = path(problems, place, typed);
-    let mut size = |given, default| value(problems, given, SIZE_ALLOWED, parse_size).unwrap_or(default);
-    let (unit, ring) = (size(typed.unit.as_ref(), 4 << 10), size(typed.ring.as_ref(), 2 << 20));
-    let poll = value(problems, typed.poll.as_ref(), INTERVAL_ALLOWED, parse_interval);
-    let poll = poll.unwrap_or(Duration::from_micros(10));
-    let slots = number(problems, typed.slots.as_ref(), SLOTS, 2);
-    let slot = typed.slot.as_ref().map(|given| number(problems, Some(given), SLOT, 0));
+    let path = path(problems, place, typed.get("path"));
+    let mut size =
+        |key, default| value(problems, typed.get(key), SIZE_ALLOWED, parse_size).unwrap_or(default);
+    let (unit, ring) = (size("unit", UNIT), size("ring", RING));
+    let poll = value(problems, typed.get("poll"), INTERVAL_ALLOWED, parse_interval).unwrap_or(POLL);
+    let slots = number(problems, typed.get("slots"), SLOTS, 2);
+    let slot = typed.get("slot").map(|given| number(problems, Some(given), SLOT, 0));
     let window = WindowConfig { path: path?, unit, ring, slots, slot, poll };
     if let Err(error) = window.shape(1) {
-        let wrong = match error {
-            ShapeError::Unit => typed.unit.as_ref(),
-            _ => typed.ring.as_ref().or(typed.unit.as_ref()),
-        };
-        let place = wrong.map_or(place, |given| &given.place);
+        let keys: &[&str] = if matches!(error, ShapeError::Unit) { &["unit"] } else { &["ring", "unit"] };
+        let place = typed.first(keys).unwrap_or(place);
         problems.push(Problem::new(place, "memory cannot be divided like this", error.to_string()));
     }
-    if let (Some(given), Some(slot)) = (&typed.slot, slot.filter(|slot| *slot >= slots)) {
+    if let (Some(place), Some(slot)) = (typed.place("slot"), slot.filter(|slot| *slot >= slots)) {
         let what = format!("there is no slot {slot} among {slots}");
-        problems.push(Problem::new(&given.place, what, format!("0 to {}", slots - 1)));
+        problems.push(Problem::new(place, what, format!("0 to {}", slots - 1)));
     }
     if slot.is_none() && window.path.starts_with("/sys/") {
         let what = "machines that share a device cannot tell which slot is free";
@@ -96,8 +101,8 @@ pub(super) fn resolve_window(
     Some(window)
 }
 
-fn path(problems: &mut Vec<Problem>, place: &Place, typed: &WindowSettings) -> Option<String> {
-    let Some(path) = &typed.path else {
+fn path(problems: &mut Vec<Problem>, place: &Place, given: Option<&Given<String>>) -> Option<String> {
+    let Some(path) = given else {
         problems.push(Problem::new(place, "no `path` is given", PATH_ALLOWED));
         return None;
     };

@@ -2,10 +2,10 @@
 
 use super::greeted::greeted;
 use super::{Links, Member, find, spec};
+use crate::config::difference::{Difference, link_differences};
 use crate::config::limits::{NAMES, PEERS};
 use crate::config::links::print_peers;
 use crate::config::{LinkChange, LinkConfig, Peer};
-use crate::in_force::{Difference, link_differences};
 use crate::machine::Machine;
 use crate::refusal::Refusal;
 use crate::worker::Command;

@@ -4,10 +4,12 @@ use std::path::{Path, PathBuf};
 
 use toml_edit::{Array, ArrayOfTables, DocumentMut, InlineTable, Item, Table, Value};
 
-use crate::config::units::{print_interval, print_share};
-use crate::config::{Class, Config, LinkConfig, file, link_name};
+use crate::config::classes::conditions;
+use crate::config::difference::Part;
+use crate::config::keys::{Row, rows};
+use crate::config::links::keys::LINK_KEYS;
+use crate::config::{Class, Config, LinkConfig, file};
 use crate::error::BadInput;
-use crate::key::public;
 
 /// A file that is being edited.
 pub(super) struct Edit<'a> {
@@ -40,56 +42,22 @@ impl<'a> Edit<'a> {
         self.document.to_string()
     }
 
-    /// Writes what `now` has otherwise, but for keys and what cannot change while a bundle runs.
+    /// Writes what `now` has otherwise, but for group keys, addresses and what cannot change while a bundle runs.
     pub(super) fn take(&mut self, now: &Config) -> Result<(), BadInput> {
         let before = self.before;
-        if before.policy != now.policy {
-            self.set("policy", now.policy.name());
-        }
-        self.take_options(now);
-        let (old, new) = (before.receive, now.receive);
-        if old.method != new.method {
-            self.set("receive", new.method.name());
-        }
-        if old.interval != new.interval {
-            self.set("receive_interval", print_interval(new.interval));
-        }
-        if old.share != new.share {
-            self.set("spin_share", print_share(new.share));
-        }
-        if before.nodes.allow != now.nodes.allow {
-            match &now.nodes.allow {
-                Some(keys) => self.set("allow", keys.iter().map(public).collect::<Array>()),
-                None => drop(self.document.remove("allow")),
+        let is_saved = |row: &Row| {
+            matches!(row.part, Part::Policy | Part::Classes | Part::Receive) || row.name == "allow"
+        };
+        for row in rows().filter(|row| is_saved(row)) {
+            let (old, new) = ((row.rule.value)(before), (row.rule.value)(now));
+            if old != new {
+                set_or_remove(self.document.as_table_mut(), row.name, new.as_ref().and_then(edited));
             }
         }
         if before.classes != now.classes {
             self.take_classes(&now.classes);
         }
         self.take_links(now)
-    }
-
-    fn take_options(&mut self, now: &Config) {
-        let (old, new) = (&self.before.policy_options, &now.policy_options);
-        let name = |config: &Config, place: Option<u8>| {
-            place.and_then(|place| config.links.get(usize::from(place))).map(link_name)
-        };
-        let primary = name(now, new.primary);
-        if name(self.before, old.primary) != primary {
-            match primary {
-                Some(name) => self.set("primary", name),
-                None => drop(self.document.remove("primary")),
-            }
-        }
-        if old.preempt != new.preempt {
-            self.set("preempt", new.preempt);
-        }
-        if old.hash != new.hash {
-            self.set("hash", new.hash.name());
-        }
-        if old.turn != new.turn {
-            self.set("turn", new.turn.to_string());
-        }
     }
 
     /// Writes the files of the group keys whose numbers are `groups`, when the file has others and they are given; a sentence when
@@ -169,6 +137,11 @@ fn set(table: &mut Table, key: &str, mut value: Value) {
     }
 }
 
+/// A value as the document has it.
+fn edited(value: &toml::Value) -> Option<Value> {
+    value.to_string().parse().ok()
+}
+
 fn set_or_remove(table: &mut Table, key: &str, value: Option<Value>) {
     match value {
         Some(value) => set(table, key, value),
@@ -178,18 +151,11 @@ fn set_or_remove(table: &mut Table, key: &str, value: Option<Value>) {
 
 /// Writes of a link what may change while it is in a bundle.
 fn edit_link(table: &mut Table, old: &LinkConfig, new: &LinkConfig) {
-    if old.peers != new.peers {
-        let peers = new.peers.iter().map(ToString::to_string).collect::<Array>();
-        set_or_remove(table, "peers", (!peers.is_empty()).then(|| peers.into()));
-    }
-    if old.rate != new.rate {
-        set_or_remove(table, "rate", new.rate.to_string().parse().ok());
-    }
-    if old.weight != new.weight {
-        set_or_remove(table, "weight", new.weight.map(|weight| i64::from(weight).into()));
-    }
-    if old.drained != new.drained {
-        set_or_remove(table, "drained", new.drained.then(|| true.into()));
+    for key in LINK_KEYS {
+        let Some(value) = key.saved else { continue };
+        if value(old) != value(new) {
+            set_or_remove(table, key.name, value(new).as_ref().and_then(edited));
+        }
     }
 }
 
@@ -212,12 +178,8 @@ fn link_table(link: &LinkConfig) -> Table {
 }
 
 fn class_table(class: &Class) -> Table {
-    let mut matches = InlineTable::new();
-    for part in crate::config::classes::print_parts(class).split(',') {
-        let Some((key, value)) = part.split_once('=').filter(|(key, _)| *key != "policy") else { continue };
-        let number = value.parse::<i64>().map(Value::from);
-        matches.insert(key, number.unwrap_or_else(|_| value.into()));
-    }
+    let conditions = conditions(class).filter_map(|(name, value)| Some((name, edited(&value)?)));
+    let matches = InlineTable::from_iter(conditions);
     let mut table = Table::new();
     table.insert("match", Item::Value(matches.into()));
     table.insert("policy", Item::Value(class.policy.name().into()));

@@ -13,9 +13,10 @@ use serde_json::{Value, json};
 use tabane_io::now_ns;
 
 use super::Shell;
+use crate::config::difference::{Difference, Part, differences};
 use crate::config::{Config, LinkConfig};
 use crate::events::Entry;
-use crate::in_force::{Difference, Filed, Part, Told, differences};
+use crate::in_force::{Filed, Told};
 use crate::machine::Machine;
 use crate::refusal::Refusal;
 
