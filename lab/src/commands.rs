@@ -10,5 +10,6 @@ pub mod figures;
 pub mod guests;
 pub mod moderation;
 pub mod nics;
+mod pair;
 pub mod soak;
 pub mod trace;

@@ -45,6 +45,7 @@ enum Experiment {
     Soak(soak::Options),
     Attack(attack::Options),
     Guests(guests::Options),
+    /// Two virtual machines with e1000e NICs that gather interrupts: one link, balance-rr and the bundle; about 6 minutes
     Moderation(moderation::Options),
     Nics(nics::Options),
     Apps(apps::Options),

@@ -46,6 +46,7 @@ pub fn run(options: &Options) -> Result<ExitCode> {
         seed: common.seed,
     };
     let mut report = Report::new("apps", common.seed);
-    summary::write(&mut report, &bench.run()?);
+    let failed = bench.run(&mut report)?;
+    summary::write(&mut report, &failed);
     report.finish(common.json.as_deref())
 }

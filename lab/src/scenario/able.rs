@@ -25,7 +25,7 @@ pub(super) fn contestant_lacks(scenario: &Scenario, contestant: Contestant, plac
     let flows: usize = scenario.flows.iter().map(|flow| flow.pairs(scenario.hosts).len()).sum();
     let why: String = if place == Place::Sim && !is_simulated {
         "the simulator has neither TCP nor a kernel".into()
-    } else if contestant.is_for_tcp() && has(|kind| matches!(kind, FlowKind::Udp { .. } | FlowKind::Quic)) {
+    } else if contestant.is_for_tcp() && has(|kind| matches!(kind, FlowKind::Udp | FlowKind::Quic)) {
         "it carries neither datagrams nor QUIC".into()
     } else if contestant.is_for_tcp()
         && scenario.flows.iter().any(|flow| flow.all || (flow.from, flow.to) != (0, 1))
@@ -52,7 +52,7 @@ pub(super) fn contestant_lacks(scenario: &Scenario, contestant: Contestant, plac
 /// Whether links need wires with flaws in place of switches: whether more than a rate, black holes and cables is asked for.
 pub(super) fn needs_emulator(scenario: &Scenario) -> bool {
     let is_flawed = |(link, condition): (usize, Condition)| {
-        let own = scenario.links[link].quality;
+        let own = scenario.links[link].quality();
         let router = condition.quality.router;
         let plain = Quality { rate: own.rate, router, ..Quality::default() };
         condition.quality != plain || !condition.mute.is_empty()
@@ -99,8 +99,7 @@ fn competes(scenario: &Scenario, flow: &Flow, link: u8) -> bool {
 
 /// Whether connections from different hosts have to share the cables of one.
 fn meets_others(scenario: &Scenario) -> bool {
-    let greedy =
-        |flow: &&Flow| flow.bare.is_none() && matches!(flow.kind, FlowKind::Tcp | FlowKind::File { .. });
+    let greedy = |flow: &&Flow| flow.bare.is_none() && matches!(flow.kind, FlowKind::Tcp | FlowKind::File);
     let greedy: Vec<&Flow> = scenario.flows.iter().filter(greedy).collect();
     let is_mesh = scenario.hosts > 2 && greedy.iter().any(|flow| flow.all);
     is_mesh

@@ -5,11 +5,12 @@ use std::path::Path;
 use std::time::Duration;
 
 use anyhow::Result;
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use tabane_proto::PolicyKind;
 
 use super::plan::{Place, Scenario};
 use super::tunnel::{self, Tunnel};
+use super::units::{Form, named};
 use tabane_kit::bundle::{self, Bundle, DEVICE, Protection};
 use tabane_kit::clock::wait_for;
 use tabane_kit::netns::Namespace;
@@ -101,6 +102,8 @@ impl Way<'_> {
         self.tunnel.map_or(Ok(()), Tunnel::stop)
     }
 }
+
+named!(Contestant, Contestant::all(), Contestant::key);
 
 impl Contestant {
     /// All of them.
@@ -358,15 +361,13 @@ fn add_vlan(host: &Namespace, own: IpAddr) -> Result<()> {
 
 /// As in files, also in what a guest hands over.
 impl Serialize for Contestant {
-    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.serialize_str(self.key())
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        <Contestant as Form>::serialize(self, serializer)
     }
 }
 
 impl<'de> Deserialize<'de> for Contestant {
-    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Contestant, D::Error> {
-        let key = String::deserialize(deserializer)?;
-        let found = Contestant::all().into_iter().find(|contestant| contestant.key() == key);
-        found.ok_or_else(|| serde::de::Error::custom(format!("no contestant {key}")))
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Contestant, D::Error> {
+        <Contestant as Form>::deserialize(deserializer)
     }
 }

@@ -52,7 +52,7 @@ impl<'s> Running<'s> {
     /// Starts a flow between two hosts, the second of which has the address `at`.
     pub(super) fn start(
         scope: &'s Scope<'s, '_>,
-        kind: FlowKind,
+        flow: &Flow,
         stream: Stream,
         [from, to]: [&'s Namespace; 2],
         at: SocketAddr,
@@ -61,18 +61,18 @@ impl<'s> Running<'s> {
     ) -> Result<Running<'s>> {
         let carrier = if stream == Stream::Mptcp { Carrier::Mptcp } else { Carrier::Tcp };
         let send = |carrier, bytes| Transfer::over(carrier, from, to, at, Source::random(bytes, seed));
-        Ok(match kind {
+        Ok(match flow.kind {
             FlowKind::Tcp => Running::Stream(send(carrier, COPY_BYTES)?),
             FlowKind::Quic => Running::Stream(send(Carrier::Quic, COPY_BYTES)?),
-            FlowKind::File { bytes } => {
-                let source = Source::random(bytes, seed);
+            FlowKind::File => {
+                let source = Source::random(flow.file_bytes(), seed);
                 let start_ns = monotonic_ns()?;
                 let transfer = Transfer::over(carrier, from, to, at, source)?;
                 transfer.end();
                 Running::File { transfer, start_ns }
             }
-            FlowKind::Udp { per_second, bytes } => {
-                let pace = Pace { per_second, bytes: bytes.into() };
+            FlowKind::Udp => {
+                let pace = Pace { per_second: flow.per_second(), bytes: flow.payload().into() };
                 Running::Datagrams(Sequence::start(from, to, at, pace, duration)?)
             }
             FlowKind::PingPong => {
@@ -167,19 +167,19 @@ pub(super) fn figures(
             figures.push((Figure::StallMs, longest_stall(finished, warm.at_ns, end.at_ns)));
             figures.push((Figure::Broken, broken as f64));
         }
-        FlowKind::File { .. } => {
+        FlowKind::File => {
             let seconds = finished.iter().filter_map(Finished::seconds).fold(0.0, f64::max);
             figures.extend((broken == 0).then_some((Figure::Seconds, seconds)));
             figures.push((Figure::Broken, broken as f64));
         }
-        FlowKind::Udp { per_second, bytes } => {
+        FlowKind::Udp => {
             let [sent, received] = finished
                 .iter()
                 .filter_map(Finished::datagrams)
                 .fold([0, 0], |sum, outcome| [sum[0] + outcome.sent, sum[1] + outcome.received]);
             let duration = around.scenario.duration;
             let duration_ns = u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX);
-            let planned = f64::from(per_second) * duration.as_secs_f64() * finished.len() as f64;
+            let planned = f64::from(flow.per_second()) * duration.as_secs_f64() * finished.len() as f64;
             // A datagram may be in a queue for some milliseconds before a fault.
             let since_ns = around.fault_ns.unwrap_or(warm.at_ns).max(warm.at_ns).saturating_sub(IN_FLIGHT_NS);
             let outcomes = || finished.iter().filter_map(Finished::datagrams);
@@ -188,7 +188,7 @@ pub(super) fn figures(
             figures.push((Figure::Lost, gone as f64));
             let overtaken: u64 = outcomes().map(|outcome| outcome.overtaken).sum();
             figures.push((Figure::Overtaken, overtaken as f64));
-            figures.push(speed(received * u64::from(bytes), duration_ns));
+            figures.push(speed(received * u64::from(flow.payload()), duration_ns));
             figures.push((Figure::StallMs, longest_stall(finished, warm.at_ns, end.at_ns)));
             figures.push((Figure::LostPercent, (1.0 - received as f64 / sent as f64) * 100.0));
             figures.push((Figure::OfferedPercent, (sent as f64 / planned * 100.0).min(100.0)));

@@ -8,10 +8,11 @@ use std::time::Duration;
 
 use anyhow::Result;
 
+use super::summary::key;
 use tabane_kit::bundle::{self, Bundle};
 use tabane_kit::progress;
 use tabane_kit::rate::Bitrate;
-use tabane_kit::report::Samples;
+use tabane_kit::report::Report;
 use tabane_kit::topology::{LinkPlan, Plan, Topology, address};
 use tabane_kit::workload::web::File;
 use tabane_kit::workload::{database, ganesha, store, web};
@@ -64,7 +65,7 @@ impl Job {
         [Job::Fetch(File::Large), Job::Fetch(File::Small), Job::Transact, Job::Set, Job::Read];
 
     /// The unit of what is measured of it.
-    fn unit(self) -> &'static str {
+    pub(super) fn unit(self) -> &'static str {
         match self {
             Job::Fetch(File::Large) | Job::Read => "Mbit/s",
             Job::Fetch(File::Small) | Job::Transact | Job::Set => "1/s",
@@ -93,22 +94,15 @@ impl fmt::Display for Carrier {
     }
 }
 
-/// A job over every path.
-#[derive(Debug)]
-pub(super) struct Row {
-    pub(super) carrier: Carrier,
-    pub(super) job: Job,
-    pub(super) link: Samples,
-    pub(super) bundle: Samples,
-    /// Through the bundle, one switch of which is dead for the second third of the time.
-    pub(super) outage: Samples,
-    /// Requests or transactions that failed on any path.
-    pub(super) failed: u64,
-}
+/// A job by a carrier.
+pub(super) type Load = (Carrier, Job);
+
+/// The paths of each load: one link, the bundle, and the bundle one switch of which is dead for the second third of the time.
+pub(super) const PATHS: [&str; 3] = ["link", "bundle", "outage"];
 
 impl Bench {
-    /// Measures every job over every path, with each carrier.
-    pub(super) fn run(&self) -> Result<Vec<Row>> {
+    /// Measures every job over every path, with each carrier; returns how many requests or transactions of each failed.
+    pub(super) fn run(&self, report: &mut Report) -> Result<Vec<(Load, u64)>> {
         let topology = Topology::build(Plan::two_hosts(vec![LinkPlan::shaped(LINK_RATE); 2]))?;
         let server = topology.host(1);
         let servers = Servers {
@@ -120,15 +114,16 @@ impl Bench {
             _store: store::Server::start(server)?,
             files: ganesha::Server::start(server, self.seed)?,
         };
-        let mut rows = Vec::new();
+        let mut failed = Vec::new();
         for carrier in [Carrier::Cells, Carrier::Programs] {
             let bundles = self.start(&topology, carrier)?;
             for job in Job::ALL {
-                rows.push(self.row(&topology, &servers, (carrier, job))?);
+                let load = (carrier, job);
+                failed.push((load, self.measure(&topology, &servers, load, report)?));
             }
             Bundle::stop_all(bundles)?;
         }
-        Ok(rows)
+        Ok(failed)
     }
 
     fn start<'a>(&self, topology: &'a Topology, carrier: Carrier) -> Result<Vec<Bundle<'a>>> {
@@ -140,24 +135,27 @@ impl Bench {
         Ok(bundles)
     }
 
-    fn row(&self, topology: &Topology, servers: &Servers, (carrier, job): (Carrier, Job)) -> Result<Row> {
-        let [mut link, mut bundle, mut outage] = [(); 3].map(|()| Samples::new(job.unit(), Vec::new()));
+    /// Measures a load over every path; returns how much of it failed.
+    fn measure(
+        &self,
+        topology: &Topology,
+        servers: &Servers,
+        load: Load,
+        report: &mut Report,
+    ) -> Result<u64> {
+        let (carrier, job) = load;
         let mut failed = 0;
         for round in 1..=self.rounds {
             let what = format!("{carrier}: {job}, round {round} of {}", self.rounds);
             let _step = progress::step(&what);
-            let paths = [
-                (&mut link, address(0, 1).into(), false),
-                (&mut bundle, bundle::address(1), false),
-                (&mut outage, bundle::address(1), true),
-            ];
-            for (samples, server, with_outage) in paths {
-                let (speed, failures) = self.load(topology, servers, (job, server), with_outage)?;
-                samples.push(speed);
+            for path in PATHS {
+                let server = if path == "link" { address(0, 1).into() } else { bundle::address(1) };
+                let (speed, failures) = self.load(topology, servers, (job, server), path == "outage")?;
+                report.push(format!("{}.{path}", key(load)), job.unit(), speed);
                 failed += failures;
             }
         }
-        Ok(Row { carrier, job, link, bundle, outage, failed })
+        Ok(failed)
     }
 
     /// One load of a server at an address; returns how fast it was, and how much failed.

@@ -1,6 +1,6 @@
 //! The loads in the common form: a row per load, against what is wanted.
 
-use super::measure::{CLIENTS, Carrier, Job, LINK_RATE, Row};
+use super::measure::{CLIENTS, Carrier, Job, LINK_RATE, Load, PATHS};
 use tabane_kit::report::{Report, Table, Verdict};
 use tabane_kit::workload::web::File;
 
@@ -11,25 +11,24 @@ const KERNEL_RATIO_MIN: f64 = 0.95;
 /// The same of transactions, which reach that in some runs (docs/limits.md).
 const KERNEL_DATABASE_MIN: f64 = 0.7;
 
-/// Writes everything into `report`.
-pub(super) fn write(report: &mut Report, rows: &[Row]) {
+/// Judges and shows everything.
+pub(super) fn write(report: &mut Report, failed: &[(Load, u64)]) {
     report.field("link_mbps", LINK_RATE.mbps());
     report.field("clients", CLIENTS);
     let mut table =
         Table::new(&["load", "frames", "unit", "one link", "bundle", "ratio", "outage", "failed"]);
-    for row in rows {
-        let (key, ratio) = (key(row), row.bundle.median() / row.link.median());
-        let mut cells = vec![row.job.to_string(), row.carrier.to_string(), row.link.unit().to_string()];
-        cells.extend([&row.link, &row.bundle].map(|samples| format!("{:.0}", samples.median())));
-        cells.extend([format!("{ratio:.2}"), format!("{:.0}", row.outage.median()), row.failed.to_string()]);
+    for (load, failed) in failed {
+        let (key, (carrier, job)) = (key(*load), *load);
+        let medians = PATHS.map(|path| report.median(&format!("{key}.{path}")));
+        let ratio = medians[1] / medians[0];
+        let mut cells = vec![job.to_string(), carrier.to_string(), job.unit().to_string()];
+        cells.extend(medians[..2].iter().map(|median| format!("{median:.0}")));
+        cells.extend([format!("{ratio:.2}"), format!("{:.0}", medians[2]), failed.to_string()]);
         table.row(cells);
-        for (path, samples) in [("link", &row.link), ("bundle", &row.bundle), ("outage", &row.outage)] {
-            report.samples(format!("{key}.{path}"), samples.clone());
-        }
-        if let Some(least) = least(row) {
+        if let Some(least) = least(*load) {
             report.verdict(Verdict::at_least(&format!("{key}.ratio"), ratio, least));
         }
-        report.verdict(Verdict::equals(&format!("{key}.failed"), row.failed, 0));
+        report.verdict(Verdict::equals(&format!("{key}.failed"), *failed, 0));
     }
     report.show(table);
     report.show(format!("  two links of {LINK_RATE}, {CLIENTS} clients at once; medians"));
@@ -39,8 +38,8 @@ pub(super) fn write(report: &mut Report, rows: &[Row]) {
 }
 
 /// The least ratio to one link that is wanted.
-fn least(row: &Row) -> Option<f64> {
-    match (row.carrier, row.job) {
+fn least(load: Load) -> Option<f64> {
+    match load {
         (Carrier::Cells, Job::Fetch(File::Large)) => Some(RATIO_MIN),
         (Carrier::Programs, Job::Fetch(File::Small) | Job::Set) => Some(KERNEL_RATIO_MIN),
         (Carrier::Programs, Job::Transact) => Some(KERNEL_DATABASE_MIN),
@@ -48,15 +47,16 @@ fn least(row: &Row) -> Option<f64> {
     }
 }
 
-fn key(row: &Row) -> String {
-    let job = match row.job {
+/// Name in the file.
+pub(super) fn key((carrier, job): Load) -> String {
+    let job = match job {
         Job::Fetch(File::Large) => "web_large",
         Job::Fetch(File::Small) => "web_small",
         Job::Transact => "database",
         Job::Set => "store",
         Job::Read => "nfs",
     };
-    match row.carrier {
+    match carrier {
         Carrier::Cells => job.to_owned(),
         Carrier::Programs => format!("kernel_{job}"),
     }

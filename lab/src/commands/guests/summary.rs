@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::Course;
 use super::node::Meeting;
-use tabane_kit::report::{Report, Samples, Table, Verdict};
+use tabane_kit::report::{Report, Table, Verdict};
 
 /// A node whose beat stands still is taken for absent after 1 s; the rest is for emulated processors.
 const NOTICED_MAX: Duration = Duration::from_secs(10);
@@ -14,18 +14,18 @@ pub(super) fn write(report: &mut Report, course: &Course) {
     let meetings = [("before", &course.before), ("after", &course.after)];
     let mut table = Table::new(&["", "pings", "lost", "round trip", "file", "speed", "SHA-256"]);
     for (key, Meeting { pings, delivery }) in meetings {
-        let trips = Samples::new("ms", pings.trips_ms.clone());
+        let trips = format!("{key}.round_trip");
+        pings.trips_ms.iter().for_each(|trip| report.push(&*trips, "ms", *trip));
+        report.push(format!("{key}.speed"), "Mbit/s", delivery.mbit());
         table.row(vec![
             format!("{key} the death"),
             pings.sent.to_string(),
             pings.lost().to_string(),
-            format!("{:.2} ms", trips.median()),
+            format!("{:.2} ms", report.median(&trips)),
             format!("{} MB", delivery.bytes / 1_000_000),
             format!("{:.2} Mbit/s", delivery.mbit()),
             if delivery.sha256_ok { "equal" } else { "DIFFERENT" }.to_string(),
         ]);
-        report.samples(format!("{key}.round_trip"), trips);
-        report.samples(format!("{key}.speed"), Samples::new("Mbit/s", vec![delivery.mbit()]));
         report.verdict(Verdict::equals(&format!("{key}.pings_lost"), pings.lost(), 0));
         report.verdict(Verdict::equals(&format!("{key}.sha256_equal"), delivery.sha256_ok, true));
     }

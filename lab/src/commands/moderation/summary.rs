@@ -1,8 +1,8 @@
 //! A row for each way and wait, against what is wanted of a bundle.
 
-use super::path::Way;
-use super::{Measured, Trial, WAITS_US};
-use tabane_kit::report::{Report, Samples, Table, Verdict};
+use super::{Measured, Trial, WAITS_US, WAYS};
+use crate::commands::pair::Way;
+use tabane_kit::report::{Report, Table, Verdict};
 
 /// A figure of one trial.
 type Figure = fn(&Measured) -> f64;
@@ -20,25 +20,19 @@ const FIGURES: [(&str, &str, Figure); 5] = [
 pub(super) fn write(report: &mut Report, measured: &[Measured]) {
     let head = ["", "NICs wait", "overtaken, ‰", "lost, ‰", "interrupts per MB", "TCP, Mbit/s", "sent again"];
     let mut table = Table::new(&head);
-    for wait_us in WAITS_US {
-        for way in Way::ALL {
-            let trial = Trial { way, wait_us };
-            let mut row = vec![way.label().to_string(), format!("{wait_us} us")];
-            for (key, unit, compute) in FIGURES {
-                let trials = measured.iter().filter(|one| one.trial == trial);
-                let samples = Samples::new(unit, trials.map(compute).collect());
-                row.push(format!("{:.1}", samples.median()));
-                if way == Way::Bundle && key == "overtaken" {
-                    report.verdict(Verdict::at_most(
-                        &format!("bundle.{wait_us}.overtaken"),
-                        samples.max(),
-                        0.0,
-                    ));
-                }
-                report.samples(format!("{}.{wait_us}.{key}", way.label()), samples);
+    for (wait_us, (way, name)) in WAITS_US.into_iter().flat_map(|wait_us| WAYS.map(|way| (wait_us, way))) {
+        let mut row = vec![name.to_string(), format!("{wait_us} us")];
+        for (key, unit, compute) in FIGURES {
+            let id = format!("{name}.{wait_us}.{key}");
+            for one in measured.iter().filter(|one| one.trial == Trial { way, wait_us }) {
+                report.push(&*id, unit, compute(one));
             }
-            table.row(row);
+            row.push(format!("{:.1}", report.median(&id)));
+            if way == Way::Bundle && key == "overtaken" {
+                report.verdict(Verdict::at_most(&id, report.measured(&id).max(), 0.0));
+            }
         }
+        table.row(row);
     }
     report.show(table);
     report.show("  datagrams at a steady pace, then a connection as fast as it can; emulated processors are busy before two links\n  are full, so speeds compare with each other only");

@@ -1,21 +1,21 @@
 //! A row for each way, beside the bare link, and what is wanted of the kernel path.
 
-use super::path::Way;
-use super::{CONNECTIONS, Measured, Speed};
+use super::{CONNECTIONS, Measured, Speed, WAYS};
+use crate::commands::pair::Way;
 use tabane_kit::guest::Model;
-use tabane_kit::report::{Report, Samples, Table, Verdict};
+use tabane_kit::report::{Report, Table, Verdict};
 
 /// Bytes that no segment has: the links carry packets of 1,500.
 const SUPERFRAME_MIN: f64 = 3_000.0;
 /// Most frames in cells beside files by the kernel path: neighbours' questions.
 const FEW: f64 = 100.0;
 
-/// A figure of so many connections.
-type Figure = fn(&Speed) -> f64;
-
-const THROUGHPUT: Figure = |speed| speed.mbit;
-const CPU: Figure = |speed| speed.cpu_s_per_gb;
-const AGAIN: Figure = |speed| speed.retransmits as f64;
+/// Figures of so many connections: key, unit, and how they are computed.
+const FIGURES: [(&str, &str, fn(&Speed) -> f64); 3] = [
+    ("throughput", "Mbit/s", |speed| speed.mbit),
+    ("cpu", "s/GB", |speed| speed.cpu_s_per_gb),
+    ("retransmits", "segments", |speed| speed.retransmits as f64),
+];
 
 /// Writes what was measured over NICs of this kind into `report`.
 pub(super) fn write(report: &mut Report, model: Model, measured: &[Measured]) {
@@ -30,26 +30,25 @@ pub(super) fn write(report: &mut Report, model: Model, measured: &[Measured]) {
         "bytes of a frame sent",
         "received",
     ]);
-    let all = |way, connections, figure: Figure| -> Vec<f64> {
-        let speeds = measured.iter().filter(|one| one.way == way).flat_map(|one| &one.speeds);
-        speeds.filter(|speed| speed.connections == connections).map(figure).collect()
-    };
-    for way in Way::ALL {
-        let name = format!("{}.{}", model.module(), way.key());
+    for (way, key, label) in WAYS {
+        let name = format!("{}.{key}", model.module());
+        for one in measured.iter().filter(|one| one.way == way) {
+            for (speed, (figure, unit, compute)) in
+                one.speeds.iter().flat_map(|speed| FIGURES.map(|figure| (speed, figure)))
+            {
+                report.push(format!("{name}.{}.{figure}", speed.connections), unit, compute(speed));
+            }
+        }
         let frames = frames(report, &name, way, measured);
         for connections in CONNECTIONS {
-            let mut row = vec![way.label().to_string(), connections.to_string()];
-            for (key, unit, figure) in [("throughput", "Mbit/s", THROUGHPUT), ("cpu", "s/GB", CPU)] {
-                let samples = Samples::new(unit, all(way, connections, figure));
-                let ratio =
-                    samples.median() / Samples::new(unit, all(Way::Bare, connections, figure)).median();
-                row.extend([format!("{:.1}", samples.median()), format!("{ratio:.2}")]);
-                report.samples(format!("{name}.{connections}.{key}"), samples);
-                report.samples(format!("{name}.{connections}.{key}_ratio"), Samples::new("", vec![ratio]));
+            let mut row = vec![label.to_string(), connections.to_string()];
+            for figure in ["throughput", "cpu"] {
+                let key = format!("{name}.{connections}.{figure}");
+                let ratio = report.ratio(&key, &format!("{}.bare.{connections}.{figure}", model.module()));
+                row.extend([format!("{:.1}", report.median(&key)), format!("{ratio:.2}")]);
+                report.push(format!("{key}_ratio"), "", ratio);
             }
-            let again = Samples::new("segments", all(way, connections, AGAIN));
-            row.push(format!("{:.0}", again.median()));
-            report.samples(format!("{name}.{connections}.retransmits"), again);
+            row.push(format!("{:.0}", report.median(&format!("{name}.{connections}.retransmits"))));
             row.extend(frames.map(|bytes| if bytes > 0.0 { format!("{bytes:.0}") } else { String::new() }));
             table.row(row);
         }
@@ -66,21 +65,16 @@ fn frames(report: &mut Report, name: &str, way: Way, measured: &[Measured]) -> [
     if way != Way::Kernel {
         return [0.0; 2];
     }
-    let median = |figure: &dyn Fn(&Measured) -> f64| {
-        Samples::new("bytes", trials.iter().map(|one| figure(one)).collect())
-    };
-    let mean = |end: usize| {
-        median(&|one| {
-            let [frames, bytes] = one.crossed.by_programs[end];
-            bytes as f64 / frames as f64
-        })
-    };
-    let (sent, received) = (mean(0), mean(1));
-    let in_cells = median(&|one| one.crossed.in_cells as f64);
+    let mut in_cells = 0.0_f64;
+    for one in trials {
+        for (end, [frames, bytes]) in ["sent", "received"].into_iter().zip(one.crossed.by_programs) {
+            report.push(format!("{name}.frame_bytes_{end}"), "bytes", bytes as f64 / frames as f64);
+        }
+        in_cells = in_cells.max(one.crossed.in_cells as f64);
+    }
+    let [sent, received] =
+        ["sent", "received"].map(|end| report.measured(&format!("{name}.frame_bytes_{end}")));
     report.verdict(Verdict::at_least(&format!("{name}.frame_bytes"), sent.min(), SUPERFRAME_MIN));
-    report.verdict(Verdict::at_most(&format!("{name}.in_cells"), in_cells.max(), FEW));
-    let shown = [sent.median(), received.median()];
-    report.samples(format!("{name}.frame_bytes_sent"), sent);
-    report.samples(format!("{name}.frame_bytes_received"), received);
-    shown
+    report.verdict(Verdict::at_most(&format!("{name}.in_cells"), in_cells, FEW));
+    [sent.median(), received.median()]
 }
