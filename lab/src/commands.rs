@@ -1,6 +1,5 @@
 //! The experiments: a file each, with its options, what it measures and what it prints.
 
-pub mod apps;
 pub mod attack;
 pub mod bench;
 pub mod compare;

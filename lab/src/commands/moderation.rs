@@ -2,12 +2,9 @@
 //!
 //! A NIC that waits before it interrupts hands over many packets at once. Over two NICs these are two heaps, and who takes
 //! packets as they come takes one heap first: P2 names that as the main cause of reordering. [`super::pair`] joins the guests.
-//!
-//! 1. [`node`]: what each guest does, and how the one asks the other.
-//! 2. [`summary`]: how each way fares, the longer the NICs wait.
+//! [`node`] has what each guest does, and how the one asks the other.
 
 mod node;
-mod summary;
 
 use std::process::ExitCode;
 use std::time::Duration;
@@ -19,7 +16,7 @@ pub use super::pair::Options;
 use super::pair::Way;
 use tabane_kit::guest::Model;
 use tabane_kit::prerequisites::{BUSYBOX, ETHTOOL, IPERF3, MODPROBE, QEMU, Tool};
-use tabane_kit::report::Report;
+use tabane_kit::report::{Report, Table, Verdict};
 use tabane_kit::workload::sequence::Pace;
 
 /// What the command needs besides the sandbox's own tools.
@@ -66,6 +63,18 @@ struct Measured {
     retransmits: u64,
 }
 
+/// A figure of one trial.
+type Figure = fn(&Measured) -> f64;
+
+/// Figures: key, unit, and how they are computed.
+const FIGURES: [(&str, &str, Figure); 5] = [
+    ("overtaken", "‰", |one| 1e3 * one.paced.overtaken as f64 / one.paced.sent as f64),
+    ("lost", "‰", |one| 1e3 * one.paced.lost as f64 / one.paced.sent as f64),
+    ("interrupts", "per MB", |one| one.paced.interrupts as f64 / one.paced.megabytes),
+    ("throughput", "Mbit/s", |one| one.mbit),
+    ("retransmits", "segments", |one| one.retransmits as f64),
+];
+
 /// All flows, in the order in which they are measured.
 fn trials(options: &Options) -> impl Iterator<Item = Trial> + use<> {
     let of_wait = |wait_us| WAYS.map(|(way, _)| Trial { way, wait_us });
@@ -80,6 +89,28 @@ pub fn run(options: &Options) -> Result<ExitCode> {
     let measured: Vec<Measured> = options.ask("moderation", (Model::E1000e, &["bonding"]), 1, LIMIT)?;
     let mut report = Report::new("moderation", options.common.seed);
     report.field("guest_kernel", options.guest.guest()?.version());
-    summary::write(&mut report, &measured);
+    write(&mut report, &measured);
     report.finish(options.common.json.as_deref())
+}
+
+/// A row for each way and wait, against what is wanted of a bundle.
+fn write(report: &mut Report, measured: &[Measured]) {
+    let head = ["", "NICs wait", "overtaken, ‰", "lost, ‰", "interrupts per MB", "TCP, Mbit/s", "sent again"];
+    let mut table = Table::new(&head);
+    for (wait_us, (way, name)) in WAITS_US.into_iter().flat_map(|wait_us| WAYS.map(|way| (wait_us, way))) {
+        let mut row = vec![name.to_string(), format!("{wait_us} us")];
+        for (key, unit, compute) in FIGURES {
+            let id = format!("{name}.{wait_us}.{key}");
+            for one in measured.iter().filter(|one| one.trial == Trial { way, wait_us }) {
+                report.push(&*id, unit, compute(one));
+            }
+            row.push(format!("{:.1}", report.median(&id)));
+            if way == Way::Bundle && key == "overtaken" {
+                report.verdict(Verdict::at_most(&id, report.measured(&id).max(), 0.0));
+            }
+        }
+        table.row(row);
+    }
+    report.show(table);
+    report.show("  datagrams at a steady pace, then a connection as fast as it can; emulated processors are busy before two links\n  are full, so speeds compare with each other only");
 }

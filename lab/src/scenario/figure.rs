@@ -104,6 +104,9 @@ figures! {
     BundleCpuRatio: "bundle_cpu_ratio", "CPU of daemons, x best link", "";
     /// Frames that emulated wires lost after the warm-up, as they were told.
     FramesLost: "frames_lost", "frames lost by wires", "frames";
+    /// Requests or transactions of applications per second, and those that failed.
+    PerSecond: "per_second", "answered, 1/s", "1/s";
+    Failed: "failed", "requests failed", "requests";
     /// Connections that broke.
     Broken: "broken", "connections broken", "connections";
     /// Frames and datagrams that the machine was too busy for, so that it and not the contestant lost them.
@@ -114,16 +117,16 @@ impl Figure {
     /// Whether a table has it that is not told which.
     pub(super) const fn is_usual(self) -> bool {
         use Figure::{
-            LostPercent, Mbps, NoticedMs, OfferedPercent, Overruns, Ratio, Resent, RttMs, RttP99Ms,
+            LostPercent, Mbps, NoticedMs, OfferedPercent, Overruns, PerSecond, Ratio, Resent, RttMs, RttP99Ms,
         };
         matches!(self, Mbps | Ratio | RttMs | RttP99Ms | LostPercent | OfferedPercent | NoticedMs | Resent)
-            || matches!(self, Figure::Seconds | Figure::StallMs | Figure::Broken | Overruns)
+            || matches!(self, PerSecond | Figure::Seconds | Figure::StallMs | Figure::Broken | Overruns)
     }
 
     /// Whether a table without it lacks nothing as long as it is zero.
     pub(super) const fn is_good_when_zero(self) -> bool {
-        use Figure::{Broken, NotWhole, Overruns, Unnoticed};
-        matches!(self, Broken | Overruns | Unnoticed | NotWhole)
+        use Figure::{Broken, Failed, NotWhole, Overruns, Unnoticed};
+        matches!(self, Broken | Failed | Overruns | Unnoticed | NotWhole)
     }
 }
 

@@ -5,13 +5,14 @@ use std::panic::resume_unwind;
 use std::thread::{Scope, ScopedJoinHandle};
 use std::time::Duration;
 
-use anyhow::{Result, ensure};
+use anyhow::{Context, Result, ensure};
 
 use super::figure::Figure;
 use super::plan::{Flow, FlowKind, Scenario};
 use tabane_kit::clock::monotonic_ns;
 use tabane_kit::netns::Namespace;
 use tabane_kit::workload::Stream;
+use tabane_kit::workload::app::{self, App};
 use tabane_kit::workload::gaps::Gaps;
 use tabane_kit::workload::ping_pong::{self, RoundTrips};
 use tabane_kit::workload::sequence::{self, Pace, Sequence};
@@ -31,6 +32,7 @@ pub(super) enum Running<'s> {
     File { transfer: Transfer, start_ns: u64 },
     Datagrams(Sequence),
     Trips(ScopedJoinHandle<'s, Result<RoundTrips>>),
+    App { load: app::Load, _server: app::Server },
 }
 
 /// What became of a flow.
@@ -39,6 +41,7 @@ pub(super) enum Finished {
     File { outcome: transfer::Outcome, start_ns: u64 },
     Datagrams(sequence::Outcome),
     Trips(RoundTrips),
+    App(app::Outcome),
 }
 
 /// How far the flows of an entry were at one moment.
@@ -75,6 +78,16 @@ impl<'s> Running<'s> {
                 let pace = Pace { per_second: flow.per_second(), bytes: flow.payload().into() };
                 Running::Datagrams(Sequence::start(from, to, at, pace, duration)?)
             }
+            FlowKind::WebLarge
+            | FlowKind::WebSmall
+            | FlowKind::Database
+            | FlowKind::Store
+            | FlowKind::Nfs => {
+                let app = flow.kind.app().context("an application")?;
+                let server = app.serve(to, seed)?;
+                let seconds = u32::try_from(duration.as_secs())?.max(1);
+                Running::App { load: server.load(app, from, at.ip(), seconds)?, _server: server }
+            }
             FlowKind::PingPong => {
                 Running::Trips(scope.spawn(move || ping_pong::play(from, to, at, stream, duration)))
             }
@@ -103,6 +116,7 @@ impl<'s> Running<'s> {
             Running::Trips(trips) => {
                 Finished::Trips(trips.join().unwrap_or_else(|panic| resume_unwind(panic))?)
             }
+            Running::App { load, .. } => Finished::App(load.finish()?),
         })
     }
 }
@@ -119,7 +133,7 @@ impl Mark {
         let arrived = |flow: &Running<'_>| match flow {
             Running::Stream(transfer) => transfer.arrived(),
             Running::File { transfer, .. } => transfer.arrived(),
-            Running::Datagrams(_) | Running::Trips(_) => 0,
+            Running::Datagrams(_) | Running::Trips(_) | Running::App { .. } => 0,
         };
         Ok(Mark { at_ns: monotonic_ns()?, bytes: flows.iter().map(arrived).collect() })
     }
@@ -150,7 +164,9 @@ pub(super) fn figures(
     let broken = finished.iter().filter(|flow| flow.is_broken()).count();
     let mbps = |bytes: u64, ns: u64| bytes as f64 * 8e3 / ns as f64;
     let speed = |bytes: u64, ns: u64| (Figure::Mbps, mbps(bytes, ns));
-    if let Some(fault_ns) = around.fault_ns.filter(|_| flow.kind != FlowKind::PingPong) {
+    if let Some(fault_ns) =
+        around.fault_ns.filter(|_| flow.kind != FlowKind::PingPong && flow.kind.app().is_none())
+    {
         let until_ns = fault_ns.saturating_sub(IN_FLIGHT_NS);
         figures.push((Figure::CalmMs, longest_gap(finished, until_ns.saturating_sub(CALM_NS), until_ns)));
     }
@@ -193,6 +209,13 @@ pub(super) fn figures(
             figures.push((Figure::LostPercent, (1.0 - received as f64 / sent as f64) * 100.0));
             figures.push((Figure::OfferedPercent, (sent as f64 / planned * 100.0).min(100.0)));
         }
+        FlowKind::WebLarge | FlowKind::WebSmall | FlowKind::Database | FlowKind::Store | FlowKind::Nfs => {
+            let outcomes = || finished.iter().filter_map(Finished::app);
+            let is_of_bytes = flow.kind.app().is_some_and(App::is_of_bytes);
+            let speed = if is_of_bytes { Figure::Mbps } else { Figure::PerSecond };
+            figures.push((speed, outcomes().map(|outcome| outcome.speed).sum()));
+            figures.push((Figure::Failed, outcomes().map(|outcome| outcome.failed as f64).sum()));
+        }
         FlowKind::PingPong => {
             let worst = |of: fn(&RoundTrips) -> f64| {
                 finished.iter().filter_map(Finished::trips).map(of).fold(0.0, f64::max) / 1e3
@@ -224,7 +247,7 @@ fn gaps(finished: &[Finished]) -> impl Iterator<Item = &Gaps> {
     finished.iter().filter_map(|flow| match flow {
         Finished::Stream(outcome) | Finished::File { outcome, .. } => Some(&outcome.gaps),
         Finished::Datagrams(outcome) => Some(&outcome.gaps),
-        Finished::Trips(_) => None,
+        Finished::Trips(_) | Finished::App(_) => None,
     })
 }
 
@@ -242,6 +265,10 @@ impl Finished {
 
     fn datagrams(&self) -> Option<&sequence::Outcome> {
         if let Finished::Datagrams(outcome) = self { Some(outcome) } else { None }
+    }
+
+    fn app(&self) -> Option<&app::Outcome> {
+        if let Finished::App(outcome) = self { Some(outcome) } else { None }
     }
 
     fn trips(&self) -> Option<&RoundTrips> {

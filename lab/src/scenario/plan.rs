@@ -11,10 +11,11 @@ use tabane_engine::receive::Method;
 use tabane_io::Engine;
 use tabane_proto::{HashLayers, PolicyKind, Turn};
 
-use super::contestant::Contestant;
+use super::contestant::{Contestant, With};
 use super::figure::Figure;
 use super::trace::Trace;
 use super::units::{Form, FromOne, IfGiven, Rate, Share, Size, Time, named};
+use tabane_kit::workload::app::App;
 
 /// Most of each that a file may ask for, which is also what its places can be trusted with.
 pub(super) const LINKS_MAX: usize = 8;
@@ -231,6 +232,12 @@ pub(super) enum FlowKind {
     Udp,
     /// One byte there and back, again and again.
     PingPong,
+    /// Clients of nginx, PostgreSQL, Redis and nfs-ganesha: so many at once that both hosts are busy.
+    WebLarge,
+    WebSmall,
+    Database,
+    Store,
+    Nfs,
 }
 
 /// Something that goes wrong with a link for a while. Times count from the start of the flows.
@@ -319,7 +326,7 @@ impl Default for Scenario {
             in_turn: false,
             netem: false,
             show: Vec::new(),
-            contestants: vec![Contestant::BestLink, Contestant::Bundle(PolicyKind::Adaptive)],
+            contestants: vec![Contestant::BestLink, Contestant::Bundle(PolicyKind::Adaptive, With::Nothing)],
             bundle: BundleOptions::default(),
             links: Vec::new(),
             flows: Vec::new(),
@@ -410,6 +417,23 @@ impl FlowKind {
             FlowKind::File => "file",
             FlowKind::Udp => "udp",
             FlowKind::PingPong => "ping-pong",
+            FlowKind::WebLarge => "web-large",
+            FlowKind::WebSmall => "web-small",
+            FlowKind::Database => "database",
+            FlowKind::Store => "store",
+            FlowKind::Nfs => "nfs",
+        }
+    }
+
+    /// The application that it is, if one.
+    pub(super) const fn app(self) -> Option<App> {
+        match self {
+            FlowKind::WebLarge => Some(App::WebLarge),
+            FlowKind::WebSmall => Some(App::WebSmall),
+            FlowKind::Database => Some(App::Database),
+            FlowKind::Store => Some(App::Store),
+            FlowKind::Nfs => Some(App::Files),
+            _ => None,
         }
     }
 }

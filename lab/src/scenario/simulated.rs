@@ -18,7 +18,7 @@ use tabane_sim::topology::{Coalesce, Link as Cables, NodeSettings, Topology};
 use tabane_sim::traffic::FlowNumber;
 use tabane_sim::world::World;
 
-use super::contestant::Contestant;
+use super::contestant::{Contestant, With};
 use super::course::{self, Step};
 use super::figure::{Figure, Measure};
 use super::plan::{Flow, FlowKind, Quality, Scenario};
@@ -238,7 +238,6 @@ impl Run<'_> {
                 let bytes = usize::from(flow.payload());
                 vec![speed(bytes as f64 / udp_frame(bytes) as f64), stall()]
             }
-            FlowKind::File => Vec::new(),
             FlowKind::PingPong => {
                 let trips = flows().map(|flow| {
                     let trips = self.world.round_trips(flow, self.start).into_iter().map(milliseconds);
@@ -248,6 +247,8 @@ impl Run<'_> {
                 let worst = |at| trips.iter().map(|trips| quantile(trips, at)).fold(f64::NAN, f64::max);
                 vec![measure(Figure::RttMs, worst(0.5)), measure(Figure::RttP99Ms, worst(0.99))]
             }
+            // The last byte of a file tells of it; applications are not simulated.
+            _ => Vec::new(),
         }
     }
 
@@ -275,7 +276,7 @@ impl Run<'_> {
                 let seconds = |done: Instant| done.since(self.start).as_secs_f64();
                 self.done[entry].map(|done| measure(Figure::Seconds, seconds(done))).into_iter().collect()
             }
-            FlowKind::Tcp | FlowKind::Quic | FlowKind::PingPong => Vec::new(),
+            _ => Vec::new(),
         }
     }
 
@@ -312,7 +313,7 @@ fn configure(node: &mut NodeSettings, scenario: &Scenario, contestant: Contestan
     let primary = options.primary.filter(|_| contestant != Contestant::BestLink);
     node.policy_options =
         PolicyOptions { primary, preempt: options.preempt, hash: options.hash, turn: options.turn };
-    node.repair = options.repair && contestant != Contestant::Unrepaired;
+    node.repair = options.repair && !contestant.has(With::NoRepair);
     node.sealed = options.sealed.then(Rekey::default);
 }
 
@@ -325,7 +326,6 @@ fn begin(world: &mut World<'_>, flow: &Flow, hosts: u8) -> Vec<FlowNumber> {
 fn traffic(flow: &Flow, from: u8, to: u8) -> Traffic {
     let bulk = Traffic { sizes: Sizes::Fixed(SUPERFRAME), ..Traffic::bulk(from, to) };
     match flow.kind {
-        FlowKind::Tcp | FlowKind::Quic | FlowKind::File => bulk,
         FlowKind::Udp => {
             let every = Duration::from_secs(1) / flow.per_second();
             let length = udp_frame(flow.payload().into());
@@ -334,6 +334,7 @@ fn traffic(flow: &Flow, from: u8, to: u8) -> Traffic {
         FlowKind::PingPong => {
             Traffic { sizes: Sizes::Fixed(SHORTEST), pace: Pace::Asking { timeout: TIMEOUT }, ..bulk }
         }
+        _ => bulk,
     }
 }
 

@@ -148,7 +148,8 @@ impl Found {
         }
         let ratio = |(run, alone)| {
             let of = |figure| Some((value(run, row.flow, figure)?, value(alone, row.flow, figure)?));
-            let faster = of(Figure::Mbps).map(|(speed, alone)| speed / alone);
+            let faster = of(Figure::Mbps).or_else(|| of(Figure::PerSecond));
+            let faster = faster.map(|(speed, alone)| speed / alone);
             faster.or_else(|| of(Figure::Seconds).map(|(time, alone)| alone / time))
         };
         runs.iter().zip(alone).filter_map(ratio).collect()
