@@ -31,7 +31,7 @@ pub use device::{
 };
 pub use diag::{SocketState, TcpState, tcp_sockets, udp_sockets};
 #[cfg(feature = "lab")]
-pub use lay::{add_bridge, add_cable, plug};
+pub use lay::{add_bridge, add_cable, plug, set_port};
 pub use nic::{Nic, nic, nic_names};
 pub use route::route_to;
 pub use watch::{NicEvent, Watch};

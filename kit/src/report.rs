@@ -22,7 +22,7 @@ use limits::Judgement;
 pub use limits::Limits;
 pub use samples::Samples;
 pub use table::Table;
-pub use verdict::Verdict;
+pub use verdict::{Bound, Verdict};
 
 /// What a command found out.
 #[derive(Debug, Serialize)]
@@ -72,6 +72,29 @@ impl Report {
     /// Keeps `samples` under `key`.
     pub fn samples(&mut self, key: impl Into<String>, samples: Samples) {
         self.samples.insert(key.into(), samples);
+    }
+
+    /// Adds a value to the samples under `key`.
+    pub fn push(&mut self, key: impl Into<String>, unit: &'static str, value: f64) {
+        self.samples.entry(key.into()).or_insert_with(|| Samples::new(unit, Vec::new())).push(value);
+    }
+
+    /// What has been measured under `key` so far.
+    #[must_use]
+    pub fn measured(&self, key: &str) -> Samples {
+        self.samples.get(key).cloned().unwrap_or_else(|| Samples::new("", Vec::new()))
+    }
+
+    /// Median of the samples under `key`; NaN without any.
+    #[must_use]
+    pub fn median(&self, key: &str) -> f64 {
+        self.samples.get(key).map_or(f64::NAN, Samples::median)
+    }
+
+    /// Median of the samples under `key` as a multiple of that of those under `base`.
+    #[must_use]
+    pub fn ratio(&self, key: &str, base: &str) -> f64 {
+        self.median(key) / self.median(base)
     }
 
     /// Shows `text`, a table or a remark, to people.
@@ -131,7 +154,10 @@ mod tests {
         let path = directory.path().join("deep/down/test.json");
         let mut report = Report::new("test", 7);
         report.field("ratio", 1.97);
-        report.samples("single", Samples::new("Gbit/s", vec![0.95, 0.96, 0.94]));
+        [0.95, 0.96, 0.94].into_iter().for_each(|gbps| report.push("single", "Gbit/s", gbps));
+        report.push("half", "Gbit/s", 0.475);
+        assert_eq!((report.ratio("single", "half"), report.measured("none").values().len()), (2.0, 0));
+        assert!(report.median("none").is_nan());
         report.verdict(Verdict::at_least("ratio", 1.97, 1.9));
         assert_eq!(report.finish(Some(&path)).unwrap(), ExitCode::SUCCESS);
 

@@ -1,5 +1,6 @@
 //! What runs through a path: each kind of traffic is a file, ends by itself or when told to, and never waits for ever.
 
+pub mod app;
 pub mod database;
 pub mod datagrams;
 pub mod delivery;

@@ -1,6 +1,5 @@
 //! The experiments: a file each, with its options, what it measures and what it prints.
 
-pub mod apps;
 pub mod attack;
 pub mod bench;
 pub mod compare;
@@ -10,5 +9,6 @@ pub mod figures;
 pub mod guests;
 pub mod moderation;
 pub mod nics;
+mod pair;
 pub mod soak;
 pub mod trace;

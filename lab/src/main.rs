@@ -8,7 +8,7 @@ use tabane_kit::prerequisites::{Missing, Tool};
 use tabane_kit::report::Limits;
 use tabane_kit::sandbox::{self, Side};
 use tabane_lab::commands::{
-    apps, attack, bench, compare, demo, engines, figures, guests, moderation, nics, soak, trace,
+    attack, bench, compare, demo, engines, figures, guests, moderation, nics, soak, trace,
 };
 use tabane_lab::scenario::{self, known::Known};
 
@@ -36,51 +36,52 @@ enum Command {
     Trace(trace::Options),
 }
 
-/// What runs in a sandbox.
-#[derive(Subcommand)]
-enum Experiment {
-    Demo(demo::Options),
-    Bench(bench::Options),
-    Engines(engines::Options),
-    Soak(soak::Options),
-    Attack(attack::Options),
-    Guests(guests::Options),
-    Moderation(moderation::Options),
-    Nics(nics::Options),
-    Apps(apps::Options),
+/// Makes [`Experiment`] of a table: variant, module, and what it needs besides the sandbox's own tools.
+macro_rules! experiments {
+    ($($(#[doc = $doc:literal])* $variant:ident: $module:ident, $tools:expr;)*) => {
+        /// What runs in a sandbox.
+        #[derive(Subcommand)]
+        enum Experiment {
+            $($(#[doc = $doc])* $variant($module::Options),)*
+        }
+
+        impl Experiment {
+            fn tools(&self) -> &'static [Tool] {
+                match self { $(Experiment::$variant(_) => $tools,)* }
+            }
+
+            fn run(&self) -> Result<ExitCode> {
+                match self { $(Experiment::$variant(options) => $module::run(options),)* }
+            }
+        }
+    };
+}
+
+experiments! {
+    Demo: demo, demo::TOOLS;
+    Bench: bench, bench::TOOLS;
+    Engines: engines, &[];
+    Soak: soak, &[];
+    Attack: attack, &[];
+    Guests: guests, guests::TOOLS;
+    /// Two virtual machines with e1000e NICs that gather interrupts: one link, balance-rr and the bundle; about 6 minutes
+    Moderation: moderation, moderation::TOOLS;
+    Nics: nics, nics::TOOLS;
 }
 
 impl Experiment {
-    /// What it needs, and how it runs.
-    fn parts(&self) -> (Vec<Tool>, Box<dyn Fn() -> Result<ExitCode> + '_>) {
-        match self {
-            Experiment::Demo(options) => (demo::TOOLS.to_vec(), Box::new(|| demo::run(options))),
-            Experiment::Bench(options) => (bench::TOOLS.to_vec(), Box::new(|| bench::run(options))),
-            Experiment::Engines(options) => (Vec::new(), Box::new(|| engines::run(options))),
-            Experiment::Soak(options) => (Vec::new(), Box::new(|| soak::run(options))),
-            Experiment::Attack(options) => (Vec::new(), Box::new(|| attack::run(options))),
-            Experiment::Guests(options) => (guests::TOOLS.to_vec(), Box::new(|| guests::run(options))),
-            Experiment::Moderation(options) => {
-                (moderation::TOOLS.to_vec(), Box::new(|| moderation::run(options)))
-            }
-            Experiment::Nics(options) => (nics::TOOLS.to_vec(), Box::new(|| nics::run(options))),
-            Experiment::Apps(options) => (apps::TOOLS.to_vec(), Box::new(|| apps::run(options))),
-        }
-    }
-
     /// Runs it where it does no harm.
-    fn run(&self) -> Result<ExitCode> {
-        let (tools, run) = self.parts();
+    fn run_apart(&self) -> Result<ExitCode> {
         // The NICs of a guest are not in a sandbox; nor is anything else in the guest that could come to harm.
         let is_inside = match self {
             Experiment::Moderation(options) => options.is_inside(),
             Experiment::Nics(options) => options.is_inside(),
             _ => false,
         };
-        if !is_inside && let Side::Outside(code) = sandbox::enter(&tools)? {
+        if !is_inside && let Side::Outside(code) = sandbox::enter(self.tools())? {
             return Ok(code);
         }
-        run()
+        self.run()
     }
 }
 
@@ -88,7 +89,7 @@ fn run(command: &Command) -> Result<ExitCode> {
     // Nothing is measured whose report could not be judged.
     Limits::checked_in()?;
     match command {
-        Command::Experiment(experiment) => experiment.run(),
+        Command::Experiment(experiment) => experiment.run_apart(),
         Command::Known(known) => known.run(),
         Command::Run(options) => scenario::run(options),
         Command::Compare(options) => compare::run(options),

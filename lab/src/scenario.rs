@@ -3,7 +3,7 @@
 //! A TOML file says which links there are, who carries which flows over them, what goes wrong when, and what is wanted of
 //! the figures. `docs/scenarios.md` describes its keys, `lab/scenarios/` holds some; [`known`] has those that are commands.
 //!
-//! 1. [`cases`], [`mod@file`], [`units`], [`mod@print`]: from the file's text to [`plan`]s, and back.
+//! 1. [`cases`], [`mod@file`], [`units`]: from the file's text to [`plan`]s, and back.
 //! 2. [`able`]: what a place cannot do, in one sentence.
 //! 3. [`contestant`] (with [`tunnel`] and [`netem`]): who carries the flows.
 //! 4. [`course`] (with [`trace`]): what becomes of the links, step by step.
@@ -24,7 +24,6 @@ pub mod known;
 mod measured;
 mod netem;
 mod plan;
-mod print;
 mod simulated;
 mod summary;
 #[cfg(test)]
@@ -44,7 +43,8 @@ use tabane::config;
 
 use cases::{Case, Wish};
 use contestant::Contestant;
-use figure::Measure;
+pub(crate) use deaths::Faults;
+pub(crate) use figure::{Figure, Measure};
 use plan::{Place, Scenario};
 use summary::Found;
 use tabane_kit::guest;

@@ -5,7 +5,8 @@ use std::os::fd::{AsFd, AsRawFd};
 use netlink_packet_core::{NLM_F_CREATE, NLM_F_EXCL};
 use netlink_packet_route::RouteNetlinkMessage;
 use netlink_packet_route::link::{
-    BridgeStpState, InfoBridge, InfoData, InfoKind, InfoVeth, LinkAttribute, LinkFlags, LinkInfo, LinkMessage,
+    BridgePortState, BridgeStpState, InfoBridge, InfoBridgePort, InfoData, InfoKind, InfoPortData,
+    InfoPortKind, InfoVeth, LinkAttribute, LinkFlags, LinkInfo, LinkMessage,
 };
 
 use super::device::named;
@@ -48,6 +49,21 @@ pub fn plug(index: u32, bridge: u32) -> Result<(), NetlinkError> {
     message.attributes.push(LinkAttribute::Controller(bridge));
     change(RouteNetlinkMessage::SetLink(message), 0)
         .map_err(|error| NetlinkError::new("plug a device into a bridge", error))
+}
+
+/// Has the bridge's port of this index pass frames, or swallow all in both directions; carrier stays.
+///
+/// # Errors
+/// [`NetlinkError`].
+pub fn set_port(index: u32, passes: bool) -> Result<(), NetlinkError> {
+    let state = if passes { BridgePortState::Forwarding } else { BridgePortState::Disabled };
+    let port = InfoPortData::BridgePort(vec![InfoBridgePort::State(state)]);
+    let mut message = LinkMessage::default();
+    message.header.index = index;
+    let info = vec![LinkInfo::PortKind(InfoPortKind::Bridge), LinkInfo::PortData(port)];
+    message.attributes.push(LinkAttribute::LinkInfo(info));
+    change(RouteNetlinkMessage::NewLink(message), 0)
+        .map_err(|error| NetlinkError::new("set the state of a bridge's port", error))
 }
 
 fn add(mut message: LinkMessage, kind: InfoKind, data: InfoData) -> std::io::Result<()> {

@@ -18,6 +18,16 @@ pub struct Verdict {
 }
 
 impl Verdict {
+    /// Wants `got` to be within `bound`.
+    #[must_use]
+    pub fn within(id: &str, got: f64, bound: Bound) -> Verdict {
+        match bound {
+            Bound::Least(floor) => Verdict::at_least(id, got, floor),
+            Bound::Most(ceiling) => Verdict::at_most(id, got, ceiling),
+            Bound::Exactly(wanted) => Verdict::equals(id, got, wanted),
+        }
+    }
+
     /// Wants `got` to be `floor` or more.
     #[must_use]
     pub fn at_least(id: &str, got: f64, floor: f64) -> Verdict {
@@ -46,9 +56,12 @@ impl Verdict {
 
 /// A bound as it is written: `>= 0.5`, `<= 3` or `= 0`.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Bound {
+pub enum Bound {
+    /// This or more.
     Least(f64),
+    /// This or less.
     Most(f64),
+    /// This.
     Exactly(f64),
 }
 

@@ -2,8 +2,7 @@
 
 use anyhow::{Context, Result, ensure};
 
-use super::port::{self, State};
-use super::{Topology, Wiring, link, nic};
+use super::{Topology, Wiring, link, nic, port};
 use crate::clock::{Moment, monotonic_ns};
 use crate::emulator::{Direction, Emulator, Impairment};
 
@@ -13,12 +12,12 @@ const SEGMENTS_MAX: u32 = 65_535;
 impl Topology {
     /// Turns the switch of `link` into a black hole: nothing comes out of it any more, carrier stays up on every NIC.
     pub fn kill_switch(&self, link: usize) -> Result<Moment> {
-        self.set_switch(link, State::Disabled)
+        self.set_switch(link, false)
     }
 
     /// Ends [`Topology::kill_switch`].
     pub fn revive_switch(&self, link: usize) -> Result<Moment> {
-        self.set_switch(link, State::Forwarding)
+        self.set_switch(link, true)
     }
 
     /// Pulls the cable of `host` on `link`: both ends lose carrier.
@@ -83,13 +82,13 @@ impl Topology {
         host.ip(&format!("link set {} gso_max_segs {segments}", nic(link))).map(drop)
     }
 
-    fn set_switch(&self, link: usize, state: State) -> Result<Moment> {
+    fn set_switch(&self, link: usize, passes: bool) -> Result<Moment> {
         self.has_switches()?;
         if let Some(wire) = self.emulators.get(link) {
-            return wire.set_black_hole(matches!(state, State::Disabled));
+            return wire.set_black_hole(!passes);
         }
         let ports: Vec<String> = (0..self.hosts.len()).map(port::name).collect();
-        self.switches[link].enter(|| port::set(&ports, state))?
+        self.switches[link].enter(|| port::set(&ports, passes))?
     }
 
     fn set_cable(&self, host: usize, link: usize, state: &str) -> Result<Moment> {

@@ -7,12 +7,12 @@ use std::os::unix::fs::chown;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::str::FromStr;
-use std::time::Duration;
 
 use anyhow::{Context, Result};
 use nix::unistd::{Uid, User};
 use tempfile::TempDir;
 
+use super::app::{CLIENTS, Outcome, Program};
 use super::wait_until_listening;
 use crate::netns::Namespace;
 use crate::prerequisites::{Missing, PGBENCH};
@@ -24,8 +24,6 @@ const PORT: u16 = 5432;
 const VERSIONS: &str = "/usr/lib/postgresql";
 /// The database's own user.
 const OWNER: &str = "lab";
-/// How much longer than planned a load may take, an outage included.
-const OVERTIME: Duration = Duration::from_secs(30);
 
 /// A server that listens at all addresses of a host, with the tables of pgbench.
 #[derive(Debug)]
@@ -108,46 +106,16 @@ fn pgbench(host: &Namespace, server: IpAddr) -> Command {
     command
 }
 
-/// Clients at work.
-#[derive(Debug)]
-pub struct Load {
-    process: Process,
-    limit: Duration,
+/// Starts clients in `host` of the database at `server`.
+pub(super) fn load(host: &Namespace, server: IpAddr, seconds: u32) -> Result<Program> {
+    let mut command = pgbench(host, server);
+    command.args(["--client", &CLIENTS.to_string(), "--time", &seconds.to_string(), "--no-vacuum"]);
+    Program::start(command, seconds, outcome, None)
 }
 
-/// What became of them.
-#[derive(Clone, Copy, Debug)]
-pub struct Outcome {
-    /// Transactions per second.
-    pub rate: f64,
-    /// Mean time of a transaction, in milliseconds.
-    pub latency_ms: f64,
-    /// Transactions that failed.
-    pub failed: u64,
-}
-
-impl Load {
-    /// Starts so many clients in `host` of the database at `server`.
-    pub fn start(host: &Namespace, server: IpAddr, clients: u16, seconds: u32) -> Result<Load> {
-        let mut command = pgbench(host, server);
-        command.args(["--client", &clients.to_string(), "--time", &seconds.to_string(), "--no-vacuum"]);
-        let limit = Duration::from_secs(seconds.into()) + OVERTIME;
-        Ok(Load { process: Process::start(command)?, limit })
-    }
-
-    /// Waits for its end.
-    pub fn finish(self) -> Result<Outcome> {
-        let output = self.process.wait(self.limit)?.success("pgbench")?;
-        outcome(&output).with_context(|| format!("what pgbench reports: {output}"))
-    }
-}
-
+/// Transactions per second, and those that failed.
 fn outcome(output: &str) -> Result<Outcome> {
-    Ok(Outcome {
-        rate: field(output, "tps = ")?,
-        latency_ms: field(output, "latency average = ")?,
-        failed: field(output, "number of failed transactions: ")?,
-    })
+    Ok(Outcome { speed: field(output, "tps = ")?, failed: field(output, "number of failed transactions: ")? })
 }
 
 /// The number behind `name`, which begins a line.
@@ -166,8 +134,7 @@ mod tests {
         let output = "transaction type: <builtin: TPC-B (sort of)>\nnumber of failed transactions: 2 (0.100%)\n\
                       latency average = 1.250 ms\ninitial connection time = 5.0 ms\n\
                       tps = 3200.5 (without initial connection time)\n";
-        let outcome = outcome(output).unwrap();
-        assert_eq!((outcome.rate, outcome.latency_ms, outcome.failed), (3_200.5, 1.25, 2));
-        assert!(super::outcome("connection refused").is_err());
+        assert_eq!(outcome(output).unwrap(), Outcome { speed: 3_200.5, failed: 2 });
+        assert!(outcome("connection refused").is_err());
     }
 }

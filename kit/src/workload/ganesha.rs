@@ -1,7 +1,7 @@
 //! An NFS server in user space (nfs-ganesha, NFS 4.0), and clients that read a file of it again and again (nfs-cat, of
 //! libnfs).
 //!
-//! Beside [`super::nfs`], which needs a kernel that has NFS. Every byte that is read is compared.
+//! Every byte that is read is compared.
 
 use std::fs;
 use std::io::Read;

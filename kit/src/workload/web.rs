@@ -3,34 +3,31 @@
 use std::fs;
 use std::net::IpAddr;
 use std::path::Path;
-use std::time::Duration;
 
 use anyhow::{Context, Result};
 use serde::Deserialize;
 use tempfile::TempDir;
 
+use super::app::{CLIENTS, Outcome, Program};
 use super::wait_until_listening;
 use crate::netns::Namespace;
 use crate::process::Process;
 
 const PORT: u16 = 8080;
-/// How much longer than planned a load may take, an outage included.
-const OVERTIME: Duration = Duration::from_secs(30);
 /// What wrk prints at the end instead of its table.
 const REPORT: &str = r#"
 function done(summary, latency)
     local errors = summary.errors
     io.write(string.format(
-        '{"seconds": %f, "requests": %d, "bytes": %d, "failed": %d, "p50_us": %d, "p99_us": %d}\n',
+        '{"seconds": %f, "requests": %d, "bytes": %d, "failed": %d}\n',
         summary.duration / 1e6, summary.requests, summary.bytes,
-        errors.connect + errors.read + errors.write + errors.status + errors.timeout,
-        latency:percentile(50), latency:percentile(99)))
+        errors.connect + errors.read + errors.write + errors.status + errors.timeout))
 end
 "#;
 
 /// A file that is served.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum File {
+pub(super) enum File {
     /// 1 KiB: requests are what counts.
     Small,
     /// 16 MiB: bytes are what counts.
@@ -92,68 +89,42 @@ fn configuration(directory: &Path) -> String {
     )
 }
 
-/// Clients at work.
-#[derive(Debug)]
-pub struct Load {
-    process: Process,
-    limit: Duration,
-    _script: tempfile::NamedTempFile,
+/// Starts clients in `host` that fetch `file` from `server`.
+pub(super) fn load(host: &Namespace, server: IpAddr, file: File, seconds: u32) -> Result<Program> {
+    let script = tempfile::Builder::new().suffix(".lua").tempfile().context("a script for wrk")?;
+    fs::write(script.path(), REPORT)?;
+    let mut command = host.command("wrk");
+    command.args(["--threads", "1", "--connections", &CLIENTS.to_string()]);
+    command.args(["--duration", &format!("{seconds}s"), "--timeout", "30s", "--script"]);
+    command.arg(script.path()).arg(format!("http://{server}:{PORT}/{}", file.name()));
+    let read = if file == File::Large { bytes } else { requests };
+    Program::start(command, seconds, read, Some(script))
 }
 
-/// What became of them.
-#[derive(Clone, Copy, Debug, Deserialize)]
-pub struct Outcome {
-    /// Length of the load.
-    pub seconds: f64,
-    /// Requests that were answered.
-    pub requests: u64,
-    /// Bytes of the answers.
-    pub bytes: u64,
+/// What wrk reports.
+#[derive(Deserialize)]
+struct Report {
+    seconds: f64,
+    /// Requests that were answered, and bytes of the answers.
+    requests: u64,
+    bytes: u64,
     /// Connections and requests that failed, or were answered by anything but a file.
-    pub failed: u64,
-    /// Median of the time to the end of an answer, in microseconds.
-    pub p50_us: f64,
-    /// The same of the slowest hundredth.
-    pub p99_us: f64,
+    failed: u64,
 }
 
-impl Outcome {
-    /// Answers, in 10^6 bits per second.
-    #[must_use]
-    pub fn mbps(&self) -> f64 {
-        self.bytes as f64 * 8e-6 / self.seconds
-    }
-
-    /// Answers per second.
-    #[must_use]
-    pub fn rate(&self) -> f64 {
-        self.requests as f64 / self.seconds
-    }
-}
-
-impl Load {
-    /// Starts so many clients in `host` that fetch `file` from `server`.
-    pub fn start(host: &Namespace, server: IpAddr, file: File, clients: u16, seconds: u32) -> Result<Load> {
-        let script = tempfile::Builder::new().suffix(".lua").tempfile().context("a script for wrk")?;
-        fs::write(script.path(), REPORT)?;
-        let mut command = host.command("wrk");
-        command.args(["--threads", "1", "--connections", &clients.to_string()]);
-        command.args(["--duration", &format!("{seconds}s"), "--timeout", "30s", "--script"]);
-        command.arg(script.path()).arg(format!("http://{server}:{PORT}/{}", file.name()));
-        let limit = Duration::from_secs(seconds.into()) + OVERTIME;
-        Ok(Load { process: Process::start(command)?, limit, _script: script })
-    }
-
-    /// Waits for its end.
-    pub fn finish(self) -> Result<Outcome> {
-        let output = self.process.wait(self.limit)?.success("wrk")?;
-        outcome(&output).with_context(|| format!("what wrk reports: {output}"))
-    }
-}
-
-fn outcome(output: &str) -> Result<Outcome> {
+fn report(output: &str) -> Result<Report> {
     let line = output.lines().rev().find(|line| line.starts_with('{')).context("no report in it")?;
     Ok(serde_json::from_str(line)?)
+}
+
+fn bytes(output: &str) -> Result<Outcome> {
+    let Report { seconds, bytes, failed, .. } = report(output)?;
+    Ok(Outcome { speed: bytes as f64 * 8e-6 / seconds, failed })
+}
+
+fn requests(output: &str) -> Result<Outcome> {
+    let Report { seconds, requests, failed, .. } = report(output)?;
+    Ok(Outcome { speed: requests as f64 / seconds, failed })
 }
 
 #[cfg(test)]
@@ -162,10 +133,10 @@ mod tests {
 
     #[test]
     fn the_report_is_the_last_line_of_its_kind() {
-        let output = "Running 1s test\n{\"seconds\": 2.0, \"requests\": 10, \"bytes\": 1000000, \"failed\": 1, \"p50_us\": 7, \"p99_us\": 9}\n";
-        let outcome = outcome(output).unwrap();
-        assert!((outcome.mbps() - 4.0).abs() < 1e-9 && (outcome.rate() - 5.0).abs() < 1e-9);
-        assert_eq!(outcome.failed, 1);
-        assert!(super::outcome("unable to connect").is_err());
+        let output =
+            "Running 1s test\n{\"seconds\": 2.0, \"requests\": 10, \"bytes\": 1000000, \"failed\": 1}\n";
+        assert_eq!(bytes(output).unwrap(), Outcome { speed: 4.0, failed: 1 });
+        assert_eq!(requests(output).unwrap(), Outcome { speed: 5.0, failed: 1 });
+        assert!(bytes("unable to connect").is_err());
     }
 }

@@ -1,10 +1,9 @@
 //! What bundling costs: every path side by side in one run, links as fast as the machine, rounds interleaved.
 //!
-//! Paths ([`path`]) are built anew for every sample; figures ([`figure`]) are measured one after the other on a path
-//! ([`sample`]). The receive engines have rows of their own ([`crate::commands::engines::waiting`]). Nothing is pinned: client, server,
-//! daemons and kernel share the machine's CPUs as they come.
+//! Paths ([`path`]) are built anew for every sample; figures are measured one after the other on a path ([`sample`]). The receive
+//! engines have rows of their own ([`crate::commands::engines::waiting`]). Nothing is pinned: client, server, daemons and kernel
+//! share the machine's CPUs as they come.
 
-mod figure;
 mod path;
 mod sample;
 mod summary;
@@ -16,7 +15,6 @@ use clap::Args;
 use clap::builder::RangedU64ValueParser;
 
 use crate::commands::engines::waiting;
-use figure::Figures;
 use path::{BUNDLE_1, MEMORY_PATHS, PATHS};
 use tabane_kit::options::Common;
 use tabane_kit::prerequisites::{IPERF3, MPTCPIZE, Tool};
@@ -48,21 +46,22 @@ pub fn run(options: &Options) -> Result<ExitCode> {
     let (seconds, rounds) = if options.quick { (1, 1) } else { (options.seconds, options.rounds) };
     let daemon = common.daemon()?;
     let mut report = Report::new("bench", common.seed);
-    let mut figures = vec![Figures::default(); PATHS.len()];
-    let mut memory = vec![Figures::default(); MEMORY_PATHS.len()];
-    let mut engines = waiting::rows();
     for round in 1..=rounds {
-        let paths = PATHS.iter().zip(&mut figures).chain(MEMORY_PATHS.iter().zip(&mut memory));
-        for (path, figures) in paths {
+        for path in PATHS.iter().chain(&MEMORY_PATHS) {
             let _step = progress::step(&format!("round {round} of {rounds}: {}", path.label));
-            sample::take(path, &daemon, seconds, figures)?;
+            sample::take(path, &daemon, seconds, &mut report)?;
         }
         let _step = progress::step(&format!("round {round} of {rounds}: receive engines"));
         let topology = PATHS[BUNDLE_1].lay()?;
         let bundles = PATHS[BUNDLE_1].start(&topology, &daemon)?;
-        waiting::take(&topology, &bundles, &mut engines)?;
+        waiting::take(&topology, &bundles, &mut report)?;
     }
     report.cover_part(options.quick);
-    summary::write(&mut report, &figures, &memory, &engines, (seconds, rounds));
+    report.field("seconds", seconds);
+    report.field("rounds", rounds);
+    report.field("pinning", "none");
+    summary::write(&mut report);
+    report
+        .show(format!("  medians of {rounds} rounds, flows of {seconds} s, links unshaped, nothing pinned"));
     report.finish(common.json.as_deref())
 }

@@ -1,11 +1,9 @@
 //! The demonstration: one TCP connection over two links, and the death and return of a switch.
 //!
-//! 1. [`speed`]: one link alone, then the bundle, interleaved, medians.
+//! 1. [`speed`]: one link alone, then the bundle, interleaved, medians; at the end also by programs in the kernel.
 //! 2. [`outage`]: a switch becomes a black hole while iperf3 and a checksummed transfer run, and comes back.
-//! 3. [`kernel_path`]: the same connection by programs in the kernel.
-//! 4. [`summary`]: what was found, against what is wanted.
+//! 3. [`summary`]: what was found, against what is wanted.
 
-mod kernel_path;
 mod outage;
 mod speed;
 mod summary;
@@ -17,6 +15,7 @@ use clap::Args;
 use clap::builder::RangedU64ValueParser;
 
 use tabane_kit::bundle::{self, Bundle};
+use tabane_kit::clock::monotonic_ns;
 use tabane_kit::options::Common;
 use tabane_kit::prerequisites::{IPERF3, Tool};
 use tabane_kit::progress;
@@ -54,14 +53,15 @@ pub fn run(options: &Options) -> Result<ExitCode> {
         bundle::DEVICE,
         topology.drawing()
     );
+    let since_ns = monotonic_ns()?;
     let bundles = {
         let _step = progress::step("starting a bundle on each host");
         Bundle::start_all(&topology, &bundle::Options::new(&daemon))?
     };
-    let speed = speed::measure(&topology, options.rounds)?;
-    let outage = outage::run(&topology, &bundles, link, common.seed)?;
+    speed::measure(&topology, options.rounds, &mut report)?;
+    let outage = outage::run(&topology, &bundles, link, since_ns, common.seed)?;
     Bundle::stop_all(bundles)?;
-    let kernel_path = kernel_path::measure(&topology, &daemon, options.rounds)?;
-    summary::write(&mut report, speed, &outage, kernel_path);
+    let no_programs = speed::measure_kernel_path(&topology, &daemon, options.rounds, &mut report)?;
+    summary::write(&mut report, &outage, no_programs.as_deref());
     report.finish(common.json.as_deref())
 }

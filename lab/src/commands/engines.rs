@@ -3,30 +3,27 @@
 //! Two hosts, one unshaped cable, sealed cells; the engines take turns over the same daemons (`tabane receive`). Nothing is
 //! pinned: sender, echo, both daemons and the kernel share the machine's processors as they come.
 //!
-//! 1. [`waiting`]: one ping-pong, and quiet.
-//! 2. [`cell`]: one engine at one load.
-//! 3. [`summary`]: a row per load, against what is wanted.
+//! [`waiting`] has one ping-pong, and quiet.
 
-mod cell;
-mod summary;
 pub mod waiting;
 
+use std::net::SocketAddr;
 use std::process::ExitCode;
-use std::time::Duration;
+use std::thread;
+use std::time::{Duration, Instant};
 
 use anyhow::Result;
 use clap::Args;
 use clap::builder::RangedU64ValueParser;
 use tabane_engine::receive::Method;
 
-use cell::Cell;
 use tabane_kit::bundle::{self, Bundle, DEVICE};
 use tabane_kit::cpu;
 use tabane_kit::options::Common;
 use tabane_kit::progress;
-use tabane_kit::report::{Report, Samples};
+use tabane_kit::report::{Report, Table, Verdict};
 use tabane_kit::topology::{LinkPlan, Plan, Topology, Wiring, address};
-use tabane_kit::workload::{Stream, ping_pong};
+use tabane_kit::workload::{Stream, echoes, ping_pong};
 
 /// Lets `bundles` wait by `engine`.
 pub fn choose(engine: Method, bundles: &[Bundle<'_>]) -> Result<()> {
@@ -62,9 +59,33 @@ pub struct Options {
 
 /// How long a ping-pong over the bare cable lasts.
 const BARE: Duration = Duration::from_secs(1);
+/// After a change of engine: what came before is over.
+const SETTLE: Duration = Duration::from_millis(200);
 /// Loads unless told otherwise, and when it has to be quick.
 const LOADS: [u64; 6] = [10, 100, 1_000, 10_000, 100_000, 1_000_000];
 const LOADS_QUICK: [u64; 3] = [10, 1_000, 100_000];
+/// Beyond so many datagrams a second the figures say how long the queues of an overloaded machine are, and are not judged.
+const JUDGED_MAX: u64 = 10_000;
+
+/// What is measured: name in files, name for people, unit. Time is that of one processor, by both daemons together.
+const FIGURES: [(&str, &str, &str); 4] = [
+    ("p50_us", "round trip p50, µs", "µs"),
+    ("p99_us", "round trip p99, µs", "µs"),
+    ("cpu_percent", "CPU of both daemons, %", "%"),
+    ("returned_per_s", "came back, 1/s", "1/s"),
+];
+
+/// What adaptive may need of a figure, as a multiple of the better of interrupt and busy; `None`: it is not judged. Where it is more than
+/// 1.1, docs/limits.md says why.
+fn of_better_max(load: u64, figure: &str) -> Option<f64> {
+    match (load, figure) {
+        (100, "cpu_percent") => Some(1.6),
+        (1_000, "cpu_percent") => Some(1.5),
+        (10_000, "p50_us") => Some(2.2),
+        (..=JUDGED_MAX, "p50_us" | "cpu_percent") => Some(1.1),
+        _ => None,
+    }
+}
 
 /// Measures all engines at all loads.
 pub fn run(options: &Options) -> Result<ExitCode> {
@@ -80,26 +101,76 @@ pub fn run(options: &Options) -> Result<ExitCode> {
     let up =
         bundle::Options { arguments: options.arguments.clone(), ..bundle::Options::new(&common.daemon()?) };
     let bundles = Bundle::start_all(&topology, &up)?;
-    let mut cells: Vec<Cell> =
-        loads.iter().flat_map(|load| Method::ALL.map(|engine| Cell::new(*load, engine))).collect();
-    let (mut rows, mut bare) = (waiting::rows(), Samples::new("µs", Vec::new()));
+    let mut report = Report::new("engines", common.seed);
     for round in 1..=rounds {
         let step = progress::step(&format!("round {round} of {rounds}: ping-pong and quiet"));
         let (client, server) = (topology.host(0), topology.host(1));
         let trips = ping_pong::play(client, server, (address(0, 1), 0).into(), Stream::Tcp, BARE)?;
-        bare.push(trips.p50_us);
-        waiting::take(&topology, &bundles, &mut rows)?;
+        report.push("veth.p50_us", "µs", trips.p50_us);
+        waiting::take(&topology, &bundles, &mut report)?;
         drop(step);
-        for cell in &mut cells {
-            let what = format!("round {round} of {rounds}: {}/s, {}", cell.load, cell.engine.name());
+        for (load, engine) in loads.iter().flat_map(|load| Method::ALL.map(|engine| (*load, engine))) {
+            let what = format!("round {round} of {rounds}: {load}/s, {}", engine.name());
             let _step = progress::step(&what);
-            cell.sample(&topology, &bundles, seconds)?;
+            sample(&topology, &bundles, (load, engine), seconds, &mut report)?;
         }
     }
-    let mut report = Report::new("engines", common.seed);
     report.cover_part(options.quick || !options.loads.is_empty());
-    waiting::write(&mut report, &rows, bare.median());
-    report.samples("veth.p50_us", bare);
-    summary::write(&mut report, &cells, seconds, rounds);
+    waiting::write(&mut report, "veth.p50_us");
+    report.field("seconds", seconds);
+    report.field("rounds", rounds);
+    report.field("pinning", "none");
+    write(&mut report, &loads);
+    report.show(format!(
+        "  medians of {rounds} rounds of {seconds} s, 64 B of UDP, link unshaped, nothing pinned"
+    ));
     report.finish(common.json.as_deref())
+}
+
+/// Measures one engine at one load.
+fn sample(
+    topology: &Topology,
+    bundles: &[Bundle<'_>],
+    (load, engine): (u64, Method),
+    seconds: u32,
+    report: &mut Report,
+) -> Result<()> {
+    choose(engine, bundles)?;
+    thread::sleep(SETTLE);
+    let at = SocketAddr::new(bundle::address(1), 0);
+    let (start, before) = (Instant::now(), daemons_seconds(bundles)?);
+    let duration = Duration::from_secs(seconds.into());
+    let outcome = echoes::offer(topology.host(0), topology.host(1), at, load, duration)?;
+    let used = daemons_seconds(bundles)? - before;
+    let cpu = 100.0 * used / start.elapsed().as_secs_f64();
+    let values = [outcome.trips.p50_us, outcome.trips.p99_us, cpu, outcome.returned_per_second];
+    for ((figure, _, unit), value) in FIGURES.iter().zip(values) {
+        report.push(key(load, engine, figure), unit, value);
+    }
+    Ok(())
+}
+
+fn key(load: u64, engine: Method, figure: &str) -> String {
+    format!("{load}.{}.{figure}", engine.name())
+}
+
+/// Judges and shows the loads: a row per load and figure, an engine per column.
+fn write(report: &mut Report, loads: &[u64]) {
+    let mut head = vec!["load, figure"];
+    head.extend(Method::ALL.map(Method::name));
+    head.push("adaptive of the better");
+    let mut table = Table::new(&head);
+    for (load, (figure, label, _)) in loads.iter().flat_map(|load| FIGURES.map(|figure| (*load, figure))) {
+        let median = |engine: Method| report.median(&key(load, engine, figure));
+        let better = median(Method::Interrupt).min(median(Method::Busy));
+        let ratio = median(Method::Adaptive) / better;
+        let mut row = vec![format!("{load}/s  {label}")];
+        row.extend(Method::ALL.map(|engine| format!("{:.1}", median(engine))));
+        if let Some(most) = of_better_max(load, figure) {
+            row.push(format!("{ratio:.2}"));
+            report.verdict(Verdict::at_most(&format!("{load}.{figure}"), ratio, most));
+        }
+        table.row(row);
+    }
+    report.show(table);
 }

@@ -11,11 +11,9 @@
 //!
 //! 1. [`device`]: where a guest finds the memory.
 //! 2. [`node`]: what each guest does.
-//! 3. [`summary`]: both meetings, and what the death cost.
 
 mod device;
 mod node;
-mod summary;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -32,7 +30,7 @@ use tabane_kit::guest::{self, Guest, Visit};
 use tabane_kit::options::Common;
 use tabane_kit::prerequisites::{BUSYBOX, MODPROBE, QEMU, Tool};
 use tabane_kit::progress;
-use tabane_kit::report::Report;
+use tabane_kit::report::{Report, Table, Verdict};
 use tabane_kit::window::Window;
 
 /// What the command needs besides the sandbox's own tools.
@@ -41,6 +39,9 @@ pub const TOOLS: &[Tool] = &[QEMU, MODPROBE, BUSYBOX];
 const LIMIT: Duration = Duration::from_secs(600);
 /// Bytes of the memory: two rings of 2 MiB and what belongs to them, up to the next power of two.
 const WINDOW: u64 = 8 << 20;
+
+/// A node whose beat stands still is taken for absent after 1 s; the rest is for emulated processors.
+const NOTICED_MAX: Duration = Duration::from_secs(10);
 
 /// What the first guest leaves when it has met the other: the [`Meeting`].
 const MET: &str = "met";
@@ -95,7 +96,7 @@ pub fn run(options: &Options) -> Result<ExitCode> {
     let course = pair.run()?;
     let mut report = Report::new("guests", common.seed);
     report.field("guest_kernel", pair.guest.version());
-    summary::write(&mut report, &course);
+    write(&mut report, &course);
     report.finish(common.json.as_deref())
 }
 
@@ -154,4 +155,37 @@ fn left<T: DeserializeOwned>(first: &mut Visit, mut other: Option<&mut Visit>, n
         let other = other.map_or_else(String::new, |other| format!(", the other: {}", said(other)));
         format!("the first guest said last: {}{other}", said(first))
     })
+}
+
+/// Both meetings side by side, what the death cost, and what is wanted.
+fn write(report: &mut Report, course: &Course) {
+    let meetings = [("before", &course.before), ("after", &course.after)];
+    let mut table = Table::new(&["", "pings", "lost", "round trip", "file", "speed", "SHA-256"]);
+    for (key, Meeting { pings, delivery }) in meetings {
+        let trips = format!("{key}.round_trip");
+        pings.trips_ms.iter().for_each(|trip| report.push(&*trips, "ms", *trip));
+        report.push(format!("{key}.speed"), "Mbit/s", delivery.mbit());
+        table.row(vec![
+            format!("{key} the death"),
+            pings.sent.to_string(),
+            pings.lost().to_string(),
+            format!("{:.2} ms", report.median(&trips)),
+            format!("{} MB", delivery.bytes / 1_000_000),
+            format!("{:.2} Mbit/s", delivery.mbit()),
+            if delivery.sha256_ok { "equal" } else { "DIFFERENT" }.to_string(),
+        ]);
+        report.verdict(Verdict::equals(&format!("{key}.pings_lost"), pings.lost(), 0));
+        report.verdict(Verdict::equals(&format!("{key}.sha256_equal"), delivery.sha256_ok, true));
+    }
+    report.show(table);
+    let (noticed, returned) = (course.noticed.as_secs_f64(), course.returned.as_secs_f64());
+    report.verdict(Verdict::at_most("death.noticed_s", noticed, NOTICED_MAX.as_secs_f64()));
+    report.field("returned_s", returned);
+    report.field("delivered_before_death", course.delivered);
+    report.show(format!(
+        "  killed while files went to it, {} of which arrived; noticed within {noticed:.1} s; {returned:.0} s after its second\n  \
+         boot began, the link was back",
+        course.delivered
+    ));
+    report.show("  emulated processors: round trips and speeds compare with each other only");
 }

@@ -1,68 +1,35 @@
 //! Two virtual machines whose e1000e NICs gather their interrupts, and what becomes of the order of packets over two.
 //!
 //! A NIC that waits before it interrupts hands over many packets at once. Over two NICs these are two heaps, and who takes
-//! packets as they come takes one heap first: P2 names that as the main cause of reordering. Each is a [`guest`]; the
-//! cables between them are sockets of the two QEMUs.
-//!
-//! ```text
-//!   guest 0 ──── control ──── guest 1
-//!        flows ═══ eth1 ═══> counts what comes, in which order, at how many interrupts
-//!              ═══ eth2 ═══>
-//! ```
-//!
-//! 1. [`node`]: what each guest does, and how the one asks the other.
-//! 2. [`path`]: one link, a bond or a bundle, at one end.
-//! 3. [`summary`]: how each fares, the longer the NICs wait.
+//! packets as they come takes one heap first: P2 names that as the main cause of reordering. [`super::pair`] joins the guests.
+//! [`node`] has what each guest does, and how the one asks the other.
 
 mod node;
-mod path;
-mod summary;
 
 use std::process::ExitCode;
 use std::time::Duration;
 
-use anyhow::{Context, Result};
-use clap::Args;
-use clap::builder::RangedU64ValueParser;
+use anyhow::Result;
 use serde::{Deserialize, Serialize};
 
-use path::Way;
-use tabane_kit::guest::{self, Model, pair};
-use tabane_kit::options::Common;
+pub use super::pair::Options;
+use super::pair::Way;
+use tabane_kit::guest::Model;
 use tabane_kit::prerequisites::{BUSYBOX, ETHTOOL, IPERF3, MODPROBE, QEMU, Tool};
-use tabane_kit::report::Report;
+use tabane_kit::report::{Report, Table, Verdict};
 use tabane_kit::workload::sequence::Pace;
 
 /// What the command needs besides the sandbox's own tools.
 pub const TOOLS: &[Tool] = &[QEMU, MODPROBE, BUSYBOX, IPERF3, ETHTOOL];
-/// Modules of the guests.
-const MODULES: [&str; 2] = ["e1000e", "bonding"];
 /// Longest that both guests may take.
 const LIMIT: Duration = Duration::from_secs(1200);
-/// Links that are used together.
-const LINKS: usize = 2;
 /// Datagrams that all ways have room for on emulated processors: 22 Mbit/s.
 const PACE: Pace = Pace { per_second: 2_000, bytes: 1_400 };
 /// How long the NICs wait before they interrupt, in microseconds; 0: not at all.
 const WAITS_US: [u32; 3] = [0, 250, 1000];
-
-/// Two virtual machines with e1000e NICs that gather interrupts: one link, balance-rr and the bundle; about 6 minutes
-#[derive(Clone, Debug, Args)]
-pub struct Options {
-    #[command(flatten)]
-    common: Common,
-    #[command(flatten)]
-    guest: guest::Flags,
-    /// Rounds; medians are taken over them
-    #[arg(long, default_value_t = 3, value_parser = RangedU64ValueParser::<usize>::new().range(1..=99))]
-    rounds: usize,
-    /// Seconds of each flow, of which there are two in a trial
-    #[arg(long, default_value_t = 4, value_parser = RangedU64ValueParser::<u32>::new().range(2..=60))]
-    seconds: u32,
-    /// Which of the two guests this is
-    #[arg(long, hide = true, requires = guest::HERE)]
-    side: Option<usize>,
-}
+/// The ways, with their names.
+const WAYS: [(Way, &str); 3] =
+    [(Way::Link, "one link"), (Way::BalanceRr, "balance-rr"), (Way::Bundle, "bundle")];
 
 /// Flows to be measured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -96,18 +63,22 @@ struct Measured {
     retransmits: u64,
 }
 
-impl Options {
-    /// Whether this is the work of one of the guests.
-    #[must_use]
-    pub fn is_inside(&self) -> bool {
-        self.side.is_some()
-    }
+/// A figure of one trial.
+type Figure = fn(&Measured) -> f64;
 
-    /// All flows, in the order in which they are measured.
-    fn trials(&self) -> impl Iterator<Item = Trial> {
-        let round = |_| WAITS_US.into_iter().flat_map(|wait_us| Way::ALL.map(|way| Trial { way, wait_us }));
-        (0..self.rounds).flat_map(round)
-    }
+/// Figures: key, unit, and how they are computed.
+const FIGURES: [(&str, &str, Figure); 5] = [
+    ("overtaken", "‰", |one| 1e3 * one.paced.overtaken as f64 / one.paced.sent as f64),
+    ("lost", "‰", |one| 1e3 * one.paced.lost as f64 / one.paced.sent as f64),
+    ("interrupts", "per MB", |one| one.paced.interrupts as f64 / one.paced.megabytes),
+    ("throughput", "Mbit/s", |one| one.mbit),
+    ("retransmits", "segments", |one| one.retransmits as f64),
+];
+
+/// All flows, in the order in which they are measured.
+fn trials(options: &Options) -> impl Iterator<Item = Trial> + use<> {
+    let of_wait = |wait_us| WAYS.map(|(way, _)| Trial { way, wait_us });
+    (0..options.rounds).flat_map(move |_| WAITS_US.into_iter().flat_map(of_wait))
 }
 
 /// Measures.
@@ -115,25 +86,31 @@ pub fn run(options: &Options) -> Result<ExitCode> {
     if let Some(side) = options.side {
         return node::work(options, side).map(|()| ExitCode::SUCCESS);
     }
-    let common = &options.common;
-    let sockets = tempfile::tempdir().context("a directory for the cables")?;
-    let (guest, daemon) = (options.guest.guest()?.with_processors(1), common.daemon()?);
-    let boot = |side: usize| {
-        let arguments = [
-            "moderation".to_string(),
-            format!("--side={side}"),
-            format!("--rounds={}", options.rounds),
-            format!("--seconds={}", options.seconds),
-            format!("--seed={}", common.seed),
-        ];
-        let cables = pair::cables(sockets.path(), side, LINKS, Model::E1000e);
-        guest.clone().with_cables(cables).start(&arguments, &MODULES, &daemon)
-    };
-    let (first, other) = (boot(0)?, boot(1)?);
-    let measured: Vec<Measured> = first.finish(LIMIT)?;
-    drop(other);
-    let mut report = Report::new("moderation", common.seed);
-    report.field("guest_kernel", guest.version());
-    summary::write(&mut report, &measured);
-    report.finish(common.json.as_deref())
+    let measured: Vec<Measured> = options.ask("moderation", (Model::E1000e, &["bonding"]), 1, LIMIT)?;
+    let mut report = Report::new("moderation", options.common.seed);
+    report.field("guest_kernel", options.guest.guest()?.version());
+    write(&mut report, &measured);
+    report.finish(options.common.json.as_deref())
+}
+
+/// A row for each way and wait, against what is wanted of a bundle.
+fn write(report: &mut Report, measured: &[Measured]) {
+    let head = ["", "NICs wait", "overtaken, ‰", "lost, ‰", "interrupts per MB", "TCP, Mbit/s", "sent again"];
+    let mut table = Table::new(&head);
+    for (wait_us, (way, name)) in WAITS_US.into_iter().flat_map(|wait_us| WAYS.map(|way| (wait_us, way))) {
+        let mut row = vec![name.to_string(), format!("{wait_us} us")];
+        for (key, unit, compute) in FIGURES {
+            let id = format!("{name}.{wait_us}.{key}");
+            for one in measured.iter().filter(|one| one.trial == Trial { way, wait_us }) {
+                report.push(&*id, unit, compute(one));
+            }
+            row.push(format!("{:.1}", report.median(&id)));
+            if way == Way::Bundle && key == "overtaken" {
+                report.verdict(Verdict::at_most(&id, report.measured(&id).max(), 0.0));
+            }
+        }
+        table.row(row);
+    }
+    report.show(table);
+    report.show("  datagrams at a steady pace, then a connection as fast as it can; emulated processors are busy before two links\n  are full, so speeds compare with each other only");
 }

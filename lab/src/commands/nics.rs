@@ -2,65 +2,57 @@
 //! cells.
 //!
 //! Over a veth a superframe stays whole from one stack to the other. Here it is cut into segments in front of the cable, by the NIC
-//! or by the kernel for it, and what comes is segments. Each is a [`guest`]; the cables are sockets of the two QEMUs.
-//!
-//! ```text
-//!   guest 0 ──── control ──── guest 1
-//!     flows ═══ eth1 ═══> counts what comes
-//!           ═══ eth2 ═══>
-//! ```
-//!
-//! 1. [`node`]: what each guest does, and how the one asks the other.
-//! 2. [`path`]: a bare link or a bundle, at one end.
-//! 3. [`summary`]: how each fares, beside the bare link.
+//! or by the kernel for it, and what comes is segments. [`super::pair`] joins the guests.
+//! [`node`] has what each guest does, and how the one asks the other.
 
 mod node;
-mod path;
-mod summary;
 
 use std::process::ExitCode;
 use std::time::Duration;
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 use clap::Args;
-use clap::builder::RangedU64ValueParser;
 use serde::{Deserialize, Serialize};
 
-use path::Way;
-use tabane_kit::guest::{self, Model, pair};
+use super::pair::{self, Way};
+use tabane_kit::guest::Model;
 use tabane_kit::machine::processors;
-use tabane_kit::options::Common;
 use tabane_kit::prerequisites::{BUSYBOX, IPERF3, MODPROBE, QEMU, Tool};
-use tabane_kit::report::Report;
+use tabane_kit::report::{Report, Table, Verdict};
 
 /// What the command needs besides the sandbox's own tools.
 pub const TOOLS: &[Tool] = &[QEMU, MODPROBE, BUSYBOX, IPERF3];
 /// Longest that both guests may take.
 const LIMIT: Duration = Duration::from_secs(1800);
-/// Links of the bundle.
-const LINKS: usize = 2;
 /// Connections at once.
 const CONNECTIONS: [u8; 2] = [1, 4];
+/// The ways, with their names in reports and for people.
+const WAYS: [(Way, &str, &str); 3] = [
+    (Way::Link, "bare", "one bare link"),
+    (Way::Kernel, "kernel", "kernel path, hash"),
+    (Way::Cells, "cells", "cells, hash"),
+];
+
+/// Bytes that no segment has: the links carry packets of 1,500.
+const SUPERFRAME_MIN: f64 = 3_000.0;
+/// Most frames in cells beside files by the kernel path: neighbours' questions.
+const FEW: f64 = 100.0;
+
+/// Figures of so many connections: key, unit, and how they are computed.
+const FIGURES: [(&str, &str, fn(&Speed) -> f64); 3] = [
+    ("throughput", "Mbit/s", |speed| speed.mbit),
+    ("cpu", "s/GB", |speed| speed.cpu_s_per_gb),
+    ("retransmits", "segments", |speed| speed.retransmits as f64),
+];
 
 /// Two virtual machines with e1000e and with virtio NICs: a bare link, the kernel path and cells; about 10 minutes
 #[derive(Clone, Debug, Args)]
 pub struct Options {
     #[command(flatten)]
-    common: Common,
-    #[command(flatten)]
-    guest: guest::Flags,
+    pair: pair::Options,
     /// NICs to measure
     #[arg(long = "nic", value_name = "NIC", default_values = ["e1000e", "virtio-net"])]
     models: Vec<Model>,
-    /// Rounds; medians are taken over them
-    #[arg(long, default_value_t = 3, value_parser = RangedU64ValueParser::<usize>::new().range(1..=99))]
-    rounds: usize,
-    /// Seconds of each measurement, of which there are two in a trial
-    #[arg(long, default_value_t = 4, value_parser = RangedU64ValueParser::<u32>::new().range(1..=60))]
-    seconds: u32,
-    /// Which of the two guests this is
-    #[arg(long, hide = true, requires = guest::HERE)]
-    side: Option<usize>,
 }
 
 /// How fast so many connections were.
@@ -100,46 +92,91 @@ impl Options {
     /// Whether this is the work of one of the guests.
     #[must_use]
     pub fn is_inside(&self) -> bool {
-        self.side.is_some()
+        self.pair.is_inside()
     }
+}
 
-    /// All ways, in the order in which they are measured.
-    fn trials(&self) -> impl Iterator<Item = Way> {
-        (0..self.rounds).flat_map(|_| Way::ALL)
-    }
+/// All ways, in the order in which they are measured.
+fn trials(options: &pair::Options) -> impl Iterator<Item = Way> + use<> {
+    (0..options.rounds).flat_map(|_| WAYS.map(|(way, ..)| way))
 }
 
 /// Measures.
 pub fn run(options: &Options) -> Result<ExitCode> {
-    if let Some(side) = options.side {
-        return node::work(options, side).map(|()| ExitCode::SUCCESS);
+    let pair = &options.pair;
+    if let Some(side) = pair.side {
+        return node::work(pair, side).map(|()| ExitCode::SUCCESS);
     }
-    let mut report = Report::new("nics", options.common.seed);
-    report.field("guest_kernel", options.guest.guest()?.version());
-    for model in &options.models {
-        summary::write(&mut report, *model, &measure(options, *model)?);
-    }
-    report.show("  emulated processors: speeds compare with each other only");
-    report.finish(options.common.json.as_deref())
-}
-
-/// Measures over NICs of this kind.
-fn measure(options: &Options, model: Model) -> Result<Vec<Measured>> {
-    let sockets = tempfile::tempdir().context("a directory for the cables")?;
+    let mut report = Report::new("nics", pair.common.seed);
+    report.field("guest_kernel", pair.guest.guest()?.version());
     // Both guests are busy at once.
     let half = (processors()?.len() / 2).max(1);
-    let (guest, daemon) = (options.guest.guest()?.with_processors(half), options.common.daemon()?);
-    let boot = |side: usize| {
-        let arguments = [
-            "nics".to_string(),
-            format!("--side={side}"),
-            format!("--rounds={}", options.rounds),
-            format!("--seconds={}", options.seconds),
-            format!("--seed={}", options.common.seed),
-        ];
-        let cables = pair::cables(sockets.path(), side, LINKS, model);
-        guest.clone().with_cables(cables).begin(&arguments, &[model.module()], &daemon)
-    };
-    let (first, other) = (boot(0)?, boot(1)?);
-    first.finish(LIMIT).with_context(|| format!("the other guest said last: \"{}\"", other.last_words()))
+    for model in &options.models {
+        let measured: Vec<Measured> = pair.ask("nics", (*model, &[]), half, LIMIT)?;
+        write(&mut report, *model, &measured);
+    }
+    report.show("  emulated processors: speeds compare with each other only");
+    report.finish(pair.common.json.as_deref())
+}
+
+/// Writes what was measured over NICs of this kind into `report`.
+fn write(report: &mut Report, model: Model, measured: &[Measured]) {
+    let mut table = Table::new(&[
+        model.module(),
+        "flows",
+        "Mbit/s",
+        "of bare",
+        "CPU, s/GB",
+        "of bare",
+        "sent again",
+        "bytes of a frame sent",
+        "received",
+    ]);
+    for (way, key, label) in WAYS {
+        let name = format!("{}.{key}", model.module());
+        for one in measured.iter().filter(|one| one.way == way) {
+            for (speed, (figure, unit, compute)) in
+                one.speeds.iter().flat_map(|speed| FIGURES.map(|figure| (speed, figure)))
+            {
+                report.push(format!("{name}.{}.{figure}", speed.connections), unit, compute(speed));
+            }
+        }
+        let frames = frames(report, &name, way, measured);
+        for connections in CONNECTIONS {
+            let mut row = vec![label.to_string(), connections.to_string()];
+            for figure in ["throughput", "cpu"] {
+                let key = format!("{name}.{connections}.{figure}");
+                let ratio = report.ratio(&key, &format!("{}.bare.{connections}.{figure}", model.module()));
+                row.extend([format!("{:.1}", report.median(&key)), format!("{ratio:.2}")]);
+                report.push(format!("{key}_ratio"), "", ratio);
+            }
+            row.push(format!("{:.0}", report.median(&format!("{name}.{connections}.retransmits"))));
+            row.extend(frames.map(|bytes| if bytes > 0.0 { format!("{bytes:.0}") } else { String::new() }));
+            table.row(row);
+        }
+    }
+    report.show(table);
+}
+
+/// Judges files and what carried them; returns the mean bytes of frames that programs sent, and handed on.
+fn frames(report: &mut Report, name: &str, way: Way, measured: &[Measured]) -> [f64; 2] {
+    let trials: Vec<&Measured> = measured.iter().filter(|one| one.way == way).collect();
+    let files = CONNECTIONS.iter().map(|connections| u64::from(*connections)).sum::<u64>();
+    let whole = trials.iter().all(|one| one.whole == files);
+    report.verdict(Verdict::equals(&format!("{name}.whole"), whole, true));
+    if way != Way::Kernel {
+        return [0.0; 2];
+    }
+    let mut in_cells = 0.0_f64;
+    for one in trials {
+        for (end, [frames, bytes]) in ["sent", "received"].into_iter().zip(one.crossed.by_programs) {
+            report.push(format!("{name}.frame_bytes_{end}"), "bytes", bytes as f64 / frames as f64);
+        }
+        in_cells = in_cells.max(one.crossed.in_cells as f64);
+    }
+    let [sent, received] =
+        ["sent", "received"].map(|end| report.measured(&format!("{name}.frame_bytes_{end}")));
+    report.verdict(Verdict::at_least(&format!("{name}.frame_bytes"), sent.min(), SUPERFRAME_MIN));
+    report.verdict(Verdict::at_most(&format!("{name}.in_cells"), in_cells, FEW));
+    [sent.median(), received.median()]
 }

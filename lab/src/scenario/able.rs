@@ -1,10 +1,11 @@
 //! What a place or a contestant cannot do: one sentence each, so that nothing is left out in silence.
 
-use super::contestant::Contestant;
+use super::contestant::{Contestant, With};
 use super::course::{self, Condition};
 use super::plan::{BundleOptions, Flow, FlowKind, Link, Over, Place, Quality, Scenario};
 use super::tunnel::CONNECTIONS_MAX;
-use tabane_kit::prerequisites::{NFT, is_installed};
+use tabane_kit::prerequisites::{NFT, Tool, is_installed};
+use tabane_kit::workload::app::App;
 
 /// Why `scenario` cannot run in `place` at all.
 pub(super) fn place_lacks(scenario: &Scenario, place: Place) -> Option<String> {
@@ -20,13 +21,15 @@ pub(super) fn place_lacks(scenario: &Scenario, place: Place) -> Option<String> {
 pub(super) fn contestant_lacks(scenario: &Scenario, contestant: Contestant, place: Place) -> Option<String> {
     let has = |wanted: fn(&FlowKind) -> bool| scenario.flows.iter().any(|flow| wanted(&flow.kind));
     let is_simulated =
-        matches!(contestant, Contestant::BestLink | Contestant::Bundle(_) | Contestant::Unrepaired);
+        matches!(contestant, Contestant::BestLink | Contestant::Bundle(_, With::Nothing | With::NoRepair));
     let has_bare = scenario.flows.iter().any(|flow| flow.bare.is_some());
     let flows: usize = scenario.flows.iter().map(|flow| flow.pairs(scenario.hosts).len()).sum();
     let why: String = if place == Place::Sim && !is_simulated {
         "the simulator has neither TCP nor a kernel".into()
-    } else if contestant.is_for_tcp() && has(|kind| matches!(kind, FlowKind::Udp { .. } | FlowKind::Quic)) {
-        "it carries neither datagrams nor QUIC".into()
+    } else if contestant.is_for_tcp()
+        && has(|kind| matches!(kind, FlowKind::Udp | FlowKind::Quic) || kind.app().is_some())
+    {
+        "it carries neither datagrams, QUIC nor applications".into()
     } else if contestant.is_for_tcp()
         && scenario.flows.iter().any(|flow| flow.all || (flow.from, flow.to) != (0, 1))
     {
@@ -52,7 +55,7 @@ pub(super) fn contestant_lacks(scenario: &Scenario, contestant: Contestant, plac
 /// Whether links need wires with flaws in place of switches: whether more than a rate, black holes and cables is asked for.
 pub(super) fn needs_emulator(scenario: &Scenario) -> bool {
     let is_flawed = |(link, condition): (usize, Condition)| {
-        let own = scenario.links[link].quality;
+        let own = scenario.links[link].quality();
         let router = condition.quality.router;
         let plain = Quality { rate: own.rate, router, ..Quality::default() };
         condition.quality != plain || !condition.mute.is_empty()
@@ -77,6 +80,9 @@ fn sim_lacks(scenario: &Scenario) -> Option<String> {
     if scenario.flows.iter().any(|flow| flow.kind == FlowKind::Quic) {
         return Some("the simulator has no QUIC".into());
     }
+    if scenario.flows.iter().any(|flow| flow.kind.app().is_some()) {
+        return Some("the simulator has no applications".into());
+    }
     if (0..scenario.links.len()).any(|link| scenario.translates(link)) {
         return Some("the simulator's routers translate no addresses".into());
     }
@@ -99,8 +105,7 @@ fn competes(scenario: &Scenario, flow: &Flow, link: u8) -> bool {
 
 /// Whether connections from different hosts have to share the cables of one.
 fn meets_others(scenario: &Scenario) -> bool {
-    let greedy =
-        |flow: &&Flow| flow.bare.is_none() && matches!(flow.kind, FlowKind::Tcp | FlowKind::File { .. });
+    let greedy = |flow: &&Flow| flow.bare.is_none() && matches!(flow.kind, FlowKind::Tcp | FlowKind::File);
     let greedy: Vec<&Flow> = scenario.flows.iter().filter(greedy).collect();
     let is_mesh = scenario.hosts > 2 && greedy.iter().any(|flow| flow.all);
     is_mesh
@@ -108,6 +113,11 @@ fn meets_others(scenario: &Scenario) -> bool {
 }
 
 fn wires_lack(scenario: &Scenario) -> Option<String> {
+    let apps = scenario.flows.iter().filter_map(|flow| flow.kind.app());
+    let lacking = apps.flat_map(App::tools).find(|tool| !is_installed(tool.program));
+    if let Some(Tool { program, package }) = lacking {
+        return Some(format!("`{program}` is not installed ({package})"));
+    }
     if (0..scenario.links.len()).any(|link| scenario.translates(link)) {
         return routers_lack(scenario);
     }

@@ -196,7 +196,10 @@ mod tests {
             problems.iter().map(|problem| format!("{problem}\n")).collect::<String>()
         };
         let wrong = TEXT.replace("900", "\"much\"");
-        assert!(said(&wrong, &Wish::default()).contains("f, case fast.sound: want.at_least: found a string"));
+        assert!(
+            said(&wrong, &Wish::default())
+                .contains("f, case fast.sound: want.at_least: invalid type: string")
+        );
         let stranger = Wish { only: vec!["new".into()], ..Wish::default() };
         assert!(said(TEXT, &stranger).starts_with("f: --case: there is no case new; allowed: slow, fast"));
         assert!(said("axis = 3", &Wish::default()).contains("[[axis.case]]"));

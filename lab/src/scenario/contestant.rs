@@ -5,11 +5,12 @@ use std::path::Path;
 use std::time::Duration;
 
 use anyhow::Result;
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use tabane_proto::PolicyKind;
 
 use super::plan::{Place, Scenario};
 use super::tunnel::{self, Tunnel};
+use super::units::{Form, named};
 use tabane_kit::bundle::{self, Bundle, DEVICE, Protection};
 use tabane_kit::clock::wait_for;
 use tabane_kit::netns::Namespace;
@@ -35,18 +36,8 @@ pub(super) enum Contestant {
     BestLink,
     /// The same, with the kernel's emulator in place of the lab's.
     Netem,
-    /// A bundle over all links.
-    Bundle(PolicyKind),
-    /// `adaptive` that does not send lost cells again.
-    Unrepaired,
-    /// `adaptive`, watched at every host.
-    Watched,
-    /// `adaptive` by the kernel path's programs, with the reorder qdisc.
-    Ordered,
-    /// The same, which leaves the order to TCP.
-    Unordered,
-    /// A VLAN of the kernel's on the device of `adaptive`.
-    Vlan,
+    /// A bundle over all links, of this policy and with this.
+    Bundle(PolicyKind, With),
     /// The kernel's MPTCP with a subflow per link.
     Mptcp,
     /// The kernel's bonding in one of its modes, or team.
@@ -54,6 +45,34 @@ pub(super) enum Contestant {
     /// Aggligator's tunnel for TCP ports, in user space.
     Aggligator,
 }
+
+/// What a bundle has beside its policy.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum With {
+    Nothing,
+    /// Lost cells are not sent again.
+    NoRepair,
+    /// Somebody watches it at every host.
+    Watchers,
+    /// The kernel path's programs carry its frames, and the reorder qdisc puts them in order.
+    Order,
+    /// The same, which leaves the order to TCP.
+    TcpOrder,
+    /// Programs carry its frames, of each connection over one link.
+    Programs,
+    /// A VLAN of the kernel's is on its device.
+    Vlan,
+}
+
+/// Bundles with something, by their names in files; others have that of their policy.
+const BUNDLES: [(&str, PolicyKind, With); 6] = [
+    ("unrepaired", PolicyKind::Adaptive, With::NoRepair),
+    ("watched", PolicyKind::Adaptive, With::Watchers),
+    ("daemon-order", PolicyKind::Adaptive, With::Order),
+    ("daemon-tcp-order", PolicyKind::Adaptive, With::TcpOrder),
+    ("kernel", PolicyKind::Hash, With::Programs),
+    ("vlan", PolicyKind::Adaptive, With::Vlan),
+];
 
 /// Those of the kernel, by their names in files.
 const KERNEL: [&str; 7] = [
@@ -102,20 +121,14 @@ impl Way<'_> {
     }
 }
 
+named!(Contestant, Contestant::all(), Contestant::key);
+
 impl Contestant {
     /// All of them.
     pub(super) fn all() -> Vec<Contestant> {
-        let bundles = PolicyKind::ALL.into_iter().map(Contestant::Bundle);
-        let further = [
-            Contestant::Unrepaired,
-            Contestant::Watched,
-            Contestant::Ordered,
-            Contestant::Unordered,
-            Contestant::Vlan,
-            Contestant::Mptcp,
-            Contestant::Aggligator,
-            Contestant::Netem,
-        ];
+        let policies = PolicyKind::ALL.into_iter().map(|policy| Contestant::Bundle(policy, With::Nothing));
+        let bundles = policies.chain(BUNDLES.map(|(_, policy, with)| Contestant::Bundle(policy, with)));
+        let further = [Contestant::Mptcp, Contestant::Aggligator, Contestant::Netem];
         let kernel = KERNEL.map(Contestant::Kernel);
         [Contestant::BestLink].into_iter().chain(bundles).chain(further).chain(kernel).collect()
     }
@@ -125,12 +138,9 @@ impl Contestant {
         match self {
             Contestant::BestLink => "best-link",
             Contestant::Netem => "netem",
-            Contestant::Bundle(policy) => policy.name(),
-            Contestant::Unrepaired => "unrepaired",
-            Contestant::Watched => "watched",
-            Contestant::Ordered => "daemon-order",
-            Contestant::Unordered => "daemon-tcp-order",
-            Contestant::Vlan => "vlan",
+            Contestant::Bundle(policy, with) => {
+                BUNDLES.iter().find(|known| known.2 == with).map_or(policy.name(), |known| known.0)
+            }
             Contestant::Mptcp => "mptcp",
             Contestant::Kernel(key) => key,
             Contestant::Aggligator => "aggligator",
@@ -139,20 +149,17 @@ impl Contestant {
 
     /// The policy of its bundle, if it is one.
     pub(super) const fn policy(self) -> Option<PolicyKind> {
-        match self {
-            Contestant::Bundle(policy) => Some(policy),
-            Contestant::Unrepaired
-            | Contestant::Watched
-            | Contestant::Ordered
-            | Contestant::Unordered
-            | Contestant::Vlan => Some(PolicyKind::Adaptive),
-            _ => None,
-        }
+        if let Contestant::Bundle(policy, _) = self { Some(policy) } else { None }
+    }
+
+    /// Whether it is a bundle with this.
+    pub(super) fn has(self, with: With) -> bool {
+        matches!(self, Contestant::Bundle(_, own) if own == with)
     }
 
     /// Whether the kernel path's programs carry its frames.
-    const fn is_by_programs(self) -> bool {
-        matches!(self, Contestant::Ordered | Contestant::Unordered)
+    fn is_by_programs(self) -> bool {
+        matches!(self, Contestant::Bundle(_, With::Order | With::TcpOrder | With::Programs))
     }
 
     /// Whether it uses one link alone.
@@ -184,7 +191,7 @@ impl Contestant {
     /// What it needs in `place` that this machine lacks, in a sentence.
     pub(super) fn lacks_in(self, place: Place) -> Option<String> {
         match self {
-            Contestant::Kernel(_) | Contestant::Netem | Contestant::Vlan | Contestant::Ordered
+            Contestant::Kernel(_) | Contestant::Netem | Contestant::Bundle(_, With::Vlan | With::Order)
                 if place == Place::Namespaces =>
             {
                 Some("it is compared in `guest`, whose kernel has it".into())
@@ -201,7 +208,7 @@ impl Contestant {
     pub(super) fn modules(self) -> &'static [&'static str] {
         match self {
             Contestant::Netem => &["sch_netem"],
-            Contestant::Vlan => &["8021q"],
+            Contestant::Bundle(_, With::Vlan) => &["8021q"],
             Contestant::Kernel("team-roundrobin") => &["team_mode_roundrobin"],
             Contestant::Kernel(_) => &["bonding"],
             _ => &[],
@@ -224,12 +231,8 @@ impl Contestant {
             Contestant::Mptcp => address(0, number).into(),
             Contestant::Kernel(_) => bonding::address(number).into(),
             Contestant::Aggligator => Ipv4Addr::LOCALHOST.into(),
-            Contestant::Vlan => Ipv4Addr::new(10, 78, 0, host + 1).into(),
-            Contestant::Bundle(_)
-            | Contestant::Unrepaired
-            | Contestant::Watched
-            | Contestant::Ordered
-            | Contestant::Unordered => bundle::address(number),
+            Contestant::Bundle(_, With::Vlan) => Ipv4Addr::new(10, 78, 0, host + 1).into(),
+            Contestant::Bundle(..) => bundle::address(number),
         }
     }
 
@@ -248,7 +251,7 @@ impl Contestant {
         scenario: &Scenario,
         daemon: &Path,
     ) -> Result<Way<'a>> {
-        let is_ordered = self == Contestant::Ordered;
+        let is_ordered = self.has(With::Order);
         let mut way = Way { bundles: Vec::new(), watchers: Vec::new(), tunnel: None, is_ordered };
         match self {
             Contestant::BestLink | Contestant::Netem => {}
@@ -263,12 +266,7 @@ impl Contestant {
                 let [client, server] = [0, 1].map(|host| topology.host(host));
                 ping_pong::play(client, server, tunnel::at(0), Stream::Tcp, TRY_WITHIN)?;
             }
-            Contestant::Bundle(_)
-            | Contestant::Unrepaired
-            | Contestant::Watched
-            | Contestant::Ordered
-            | Contestant::Unordered
-            | Contestant::Vlan => {
+            Contestant::Bundle(..) => {
                 let over = scenario.bundle.over;
                 let nics = topology.nics();
                 let link = |host, (number, nic): (usize, &String)| {
@@ -287,11 +285,11 @@ impl Contestant {
         if self.is_by_programs() {
             Bundle::wait_for_programs(&mut way.bundles)?;
         }
-        if self == Contestant::Watched {
+        if self.has(With::Watchers) {
             let watch = |host| Watchers::start(host, daemon);
             way.watchers = topology.hosts().iter().map(watch).collect::<Result<_>>()?;
         }
-        if self == Contestant::Vlan {
+        if self.has(With::Vlan) {
             for (host, number) in topology.hosts().iter().zip(0..) {
                 add_vlan(host, self.address(scenario, number))?;
             }
@@ -304,7 +302,7 @@ impl Contestant {
         let policy = self.policy().unwrap_or_default();
         let mut arguments =
             ["--policy", policy.name(), "--receive", own.receive.name()].map(str::to_string).to_vec();
-        if !own.repair || self == Contestant::Unrepaired {
+        if !own.repair || self.has(With::NoRepair) {
             arguments.push("--no-repair".to_string());
         }
         if policy == PolicyKind::Hash {
@@ -321,7 +319,7 @@ impl Contestant {
         if self.is_by_programs() {
             arguments.extend(["--data-path", "kernel"].map(str::to_string));
         }
-        if self == Contestant::Unordered {
+        if self.has(With::TcpOrder) {
             arguments.extend(["--reorder", "tcp"].map(str::to_string));
         }
         let is_sealed = own.sealed && !self.is_by_programs();
@@ -358,15 +356,13 @@ fn add_vlan(host: &Namespace, own: IpAddr) -> Result<()> {
 
 /// As in files, also in what a guest hands over.
 impl Serialize for Contestant {
-    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.serialize_str(self.key())
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        <Contestant as Form>::serialize(self, serializer)
     }
 }
 
 impl<'de> Deserialize<'de> for Contestant {
-    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Contestant, D::Error> {
-        let key = String::deserialize(deserializer)?;
-        let found = Contestant::all().into_iter().find(|contestant| contestant.key() == key);
-        found.ok_or_else(|| serde::de::Error::custom(format!("no contestant {key}")))
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Contestant, D::Error> {
+        <Contestant as Form>::deserialize(deserializer)
     }
 }

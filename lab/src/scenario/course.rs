@@ -40,7 +40,7 @@ pub(super) struct Step {
 impl Condition {
     /// What `link` of `scenario` is like before the flows start.
     pub(super) fn at_first(scenario: &Scenario, link: usize) -> Condition {
-        let quality = scenario.links[link].quality;
+        let quality = scenario.links[link].quality();
         Condition { quality, black_hole: false, mute: BTreeSet::new(), pulled: BTreeSet::new() }
     }
 
@@ -58,13 +58,16 @@ impl Condition {
     fn with(mut self, fault: &Fault) -> Condition {
         match fault.kind {
             FaultKind::BlackHole => self.black_hole = true,
-            FaultKind::OneWay { host } => drop(self.mute.insert(host)),
-            FaultKind::Cable { host } => drop(self.pulled.insert(host)),
-            FaultKind::Rate(rate) => *self.quality.router.as_mut().unwrap_or(&mut self.quality.rate) = rate,
-            FaultKind::Delay(delay) => self.quality.delay += delay,
-            FaultKind::Jitter(jitter) => self.quality.jitter += jitter,
-            FaultKind::Loss(loss) => self.quality.loss = loss,
-            FaultKind::Corruption(corruption) => self.quality.corruption = corruption,
+            FaultKind::OneWay => drop(self.mute.insert(fault.host.unwrap_or(0))),
+            FaultKind::Cable => drop(self.pulled.insert(fault.host.unwrap_or(0))),
+            FaultKind::Rate => {
+                let rate = self.quality.router.as_mut().unwrap_or(&mut self.quality.rate);
+                *rate = fault.rate.unwrap_or(*rate);
+            }
+            FaultKind::Delay => self.quality.delay += fault.delay.unwrap_or_default(),
+            FaultKind::Jitter => self.quality.jitter += fault.jitter.unwrap_or_default(),
+            FaultKind::Loss => self.quality.loss = fault.loss.unwrap_or_default(),
+            FaultKind::Corruption => self.quality.corruption = fault.corruption.unwrap_or_default(),
         }
         self
     }
@@ -85,7 +88,7 @@ pub(super) fn conditions(scenario: &Scenario) -> Vec<(usize, Condition)> {
 
 /// What the rate of a link's router follows.
 fn trace_of(scenario: &Scenario, link: usize) -> Option<&Trace> {
-    scenario.links[link].router.as_ref().and_then(|router: &Router| router.trace.as_deref())
+    scenario.links[link].router.as_ref().and_then(|router: &Router| router.trace.as_ref())
 }
 
 fn of_link(scenario: &Scenario, link: usize) -> Vec<Step> {
@@ -158,7 +161,7 @@ mod tests {
         let router = format!("router = {{ trace = {path:?}, queue = \"50 ms\" }}\ncount = 2");
         let text = format!("duration = \"3500 ms\"\n{}", TEXT.replace("count = 2", &router));
         let scenario = file::parse("test", &text).unwrap();
-        let mean = scenario.links[0].quality.router.unwrap();
+        let mean = scenario.links[0].quality().router.unwrap();
         for link in 0..2 {
             let steps = of(&scenario).into_iter().filter(|step| step.link == link);
             let rates = steps.map(|step| (step.at, step.after.quality.router.unwrap())).collect::<Vec<_>>();

@@ -29,9 +29,14 @@ struct Fault {
 
 /// All of a run so far.
 #[derive(Debug, Default)]
-pub(super) struct Faults(Vec<Fault>);
+pub(crate) struct Faults(Vec<Fault>);
 
 impl Faults {
+    /// One that was deadly, and has ended.
+    pub(crate) fn death(link: usize, began: Moment, ended: Moment) -> Faults {
+        Faults(vec![Fault { link, began, death: Some(began), ended: Some(ended) }])
+    }
+
     /// Notes a step of the course, and when it was taken.
     pub(super) fn note(&mut self, scenario: &Scenario, step: &Step, moment: Moment) {
         let sound = Condition::at_first(scenario, step.link);
@@ -61,7 +66,7 @@ impl Faults {
     }
 
     /// What `bundles` tell of them. Links that should be well again get some time for that.
-    pub(super) fn figures(
+    pub(crate) fn figures(
         &self,
         bundles: &[Bundle<'_>],
         links: usize,

@@ -2,114 +2,141 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::figures::quantities;
+/// Makes [`Figure`] of a table: its variant, name in files, name for people, unit.
+macro_rules! figures {
+    ($($(#[doc = $doc:literal])* $variant:ident: $key:literal, $label:literal, $unit:literal;)*) => {
+        /// A quantity that is measured.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+        #[serde(rename_all = "snake_case")]
+        pub(crate) enum Figure {
+            $($(#[doc = $doc])* $variant,)*
+        }
 
-quantities! {
-    /// A quantity that is measured.
-    #[derive(PartialOrd, Ord, Serialize, Deserialize)]
-    #[serde(rename_all = "snake_case")]
-    Figure {
-        /// Payload that arrived per second after the warm-up, of all flows of an entry together.
-        Mbps: "mbps", "speed, Mbit/s", "Mbit/s";
-        /// Speed as a multiple of the base's, which is the best link unless the scenario has none.
-        Ratio: "ratio", "x best link", "";
-        /// The same for each link.
-        RatioPerLink: "ratio_per_link", "x best link, per link", "";
-        /// Speed as a multiple of the fastest contestant's that is no bundle and not alone.
-        OfBestOther: "of_best_other", "x best other", "";
-        /// Speed as a share of the rates of the links over which the flows are sent.
-        Share: "share", "of all links", "";
-        /// The slowest and the fastest flow of an entry.
-        SlowestMbps: "slowest_mbps", "slowest, Mbit/s", "Mbit/s";
-        FastestMbps: "fastest_mbps", "fastest, Mbit/s", "Mbit/s";
-        /// From the start of a file to the arrival of its last byte; of several files, of the last one.
-        Seconds: "seconds", "whole after, s", "s";
-        /// Median round trip; of several flows, the worst.
-        RttMs: "rtt_ms", "round trip, ms", "ms";
-        /// 99 of 100 round trips were not longer.
-        RttP99Ms: "rtt_p99_ms", "99 of 100, ms", "ms";
-        /// Longest time after the warm-up in which a flow got nothing.
-        StallMs: "stall_ms", "longest stall, ms", "ms";
-        /// The same in the last half second of the warm-up: what the machine does by itself.
-        CalmMs: "calm_ms", "stall before, ms", "ms";
-        /// Datagrams that did not arrive, of those that were sent.
-        LostPercent: "lost_percent", "lost, %", "%";
-        /// Datagrams that were sent after the warm-up and did not arrive, but for those that found a full socket.
-        Lost: "lost", "datagrams lost", "datagrams";
-        /// Datagrams that arrived after one that was sent later.
-        Overtaken: "overtaken", "datagrams overtaken", "datagrams";
-        /// Datagrams that were sent, of those that should have been.
-        OfferedPercent: "offered_percent", "load offered, %", "%";
-        /// From the beginning of the first deadly fault until a bundle took the link for dead, and until all had.
-        NoticedMs: "noticed_ms", "noticed after, ms", "ms";
-        AllNoticedMs: "all_noticed_ms", "noticed by all after, ms", "ms";
-        /// Whether no bundle did.
-        Unnoticed: "unnoticed", "deaths unnoticed", "deaths";
-        /// From the end of the last deadly fault until all bundles used the link again.
-        RecoveredMs: "recovered_ms", "recovered after, ms", "ms";
-        /// Whether they never did.
-        NotWhole: "not_whole", "not whole afterwards", "runs";
-        /// Times that a bundle took a sound link for dead.
-        FalseAlarms: "false_alarms", "false alarms", "events";
-        /// TCP segments that were sent again after the warm-up, by all hosts.
-        Resent: "resent", "segments resent", "segments";
-        /// Those of them that had arrived before (RFC 2883), and the others.
-        InVain: "in_vain", "resent in vain", "segments";
-        SegmentsLost: "segments_lost", "segments lost", "segments";
-        /// Retransmission timeouts of TCP after the warm-up.
-        Timeouts: "timeouts", "timeouts of TCP", "timeouts";
-        /// Frames of which bundles took a segment out after the warm-up, to slow TCP down.
-        Trimmed: "trimmed", "frames trimmed", "frames";
-        /// Cells that bundles sent again after the warm-up.
-        Repaired: "repaired", "cells repaired", "cells";
-        /// Cells that arrived before one that was sent earlier, of those that bundles received after the warm-up.
-        EarlyPercent: "early_percent", "cells early, %", "%";
-        /// Frames that waited for others in the kernel path's reorder qdiscs; gaps that these gave up, and frames that they dropped.
-        Held: "held", "frames held", "frames";
-        GivenUp: "given_up", "gaps given up", "gaps";
-        Dropped: "dropped", "frames dropped", "frames";
-        /// Mean length of the frames that the first host's device was given.
-        FrameBytes: "frame_bytes", "frames given, bytes", "bytes";
-        /// Processor time of the whole machine for 10^9 bytes of payload.
-        CpuSPerGb: "cpu_s_per_gb", "CPU, s per GB", "s/GB";
-        /// The same as a multiple of the base's.
-        CpuRatio: "cpu_ratio", "CPU, x best link", "";
-        /// Processor time of the daemons of bundles and of who watches them for 10^9 bytes of payload, and as a multiple of the base's.
-        BundleCpuSPerGb: "bundle_cpu_s_per_gb", "CPU of daemons, s per GB", "s/GB";
-        BundleCpuRatio: "bundle_cpu_ratio", "CPU of daemons, x best link", "";
-        /// Frames that emulated wires lost after the warm-up, as they were told.
-        FramesLost: "frames_lost", "frames lost by wires", "frames";
-        /// Connections that broke.
-        Broken: "broken", "connections broken", "connections";
-        /// Frames and datagrams that the machine was too busy for, so that it and not the contestant lost them.
-        Overruns: "overruns", "missed by the machine", "frames";
-    }
+        impl Figure {
+            /// All of them, in the order in which they are shown.
+            pub(super) const ALL: &'static [Figure] = &[$(Figure::$variant),*];
+
+            /// Name in files.
+            pub(super) const fn key(self) -> &'static str {
+                match self { $(Figure::$variant => $key,)* }
+            }
+
+            /// Name and unit for people.
+            pub(super) const fn label(self) -> &'static str {
+                match self { $(Figure::$variant => $label,)* }
+            }
+
+            pub(super) const fn unit(self) -> &'static str {
+                match self { $(Figure::$variant => $unit,)* }
+            }
+        }
+    };
+}
+
+figures! {
+    /// Payload that arrived per second after the warm-up, of all flows of an entry together.
+    Mbps: "mbps", "speed, Mbit/s", "Mbit/s";
+    /// Speed as a multiple of the base's, which is the best link unless the scenario has none.
+    Ratio: "ratio", "x best link", "";
+    /// The same for each link.
+    RatioPerLink: "ratio_per_link", "x best link, per link", "";
+    /// Speed as a multiple of the fastest contestant's that is no bundle and not alone.
+    OfBestOther: "of_best_other", "x best other", "";
+    /// Speed as a share of the rates of the links over which the flows are sent.
+    Share: "share", "of all links", "";
+    /// The slowest and the fastest flow of an entry.
+    SlowestMbps: "slowest_mbps", "slowest, Mbit/s", "Mbit/s";
+    FastestMbps: "fastest_mbps", "fastest, Mbit/s", "Mbit/s";
+    /// From the start of a file to the arrival of its last byte; of several files, of the last one.
+    Seconds: "seconds", "whole after, s", "s";
+    /// Median round trip; of several flows, the worst.
+    RttMs: "rtt_ms", "round trip, ms", "ms";
+    /// 99 of 100 round trips were not longer.
+    RttP99Ms: "rtt_p99_ms", "99 of 100, ms", "ms";
+    /// Longest time after the warm-up in which a flow got nothing.
+    StallMs: "stall_ms", "longest stall, ms", "ms";
+    /// The same in the last half second of the warm-up: what the machine does by itself.
+    CalmMs: "calm_ms", "stall before, ms", "ms";
+    /// Datagrams that did not arrive, of those that were sent.
+    LostPercent: "lost_percent", "lost, %", "%";
+    /// Datagrams that were sent after the warm-up and did not arrive, but for those that found a full socket.
+    Lost: "lost", "datagrams lost", "datagrams";
+    /// Datagrams that arrived after one that was sent later.
+    Overtaken: "overtaken", "datagrams overtaken", "datagrams";
+    /// Datagrams that were sent, of those that should have been.
+    OfferedPercent: "offered_percent", "load offered, %", "%";
+    /// From the beginning of the first deadly fault until a bundle took the link for dead, and until all had.
+    NoticedMs: "noticed_ms", "noticed after, ms", "ms";
+    AllNoticedMs: "all_noticed_ms", "noticed by all after, ms", "ms";
+    /// Whether no bundle did.
+    Unnoticed: "unnoticed", "deaths unnoticed", "deaths";
+    /// From the end of the last deadly fault until all bundles used the link again.
+    RecoveredMs: "recovered_ms", "recovered after, ms", "ms";
+    /// Whether they never did.
+    NotWhole: "not_whole", "not whole afterwards", "runs";
+    /// Times that a bundle took a sound link for dead.
+    FalseAlarms: "false_alarms", "false alarms", "events";
+    /// TCP segments that were sent again after the warm-up, by all hosts.
+    Resent: "resent", "segments resent", "segments";
+    /// Those of them that had arrived before (RFC 2883), and the others.
+    InVain: "in_vain", "resent in vain", "segments";
+    SegmentsLost: "segments_lost", "segments lost", "segments";
+    /// Retransmission timeouts of TCP after the warm-up.
+    Timeouts: "timeouts", "timeouts of TCP", "timeouts";
+    /// Frames of which bundles took a segment out after the warm-up, to slow TCP down.
+    Trimmed: "trimmed", "frames trimmed", "frames";
+    /// Cells that bundles sent again after the warm-up.
+    Repaired: "repaired", "cells repaired", "cells";
+    /// Cells that arrived before one that was sent earlier, of those that bundles received after the warm-up.
+    EarlyPercent: "early_percent", "cells early, %", "%";
+    /// Frames that waited for others in the kernel path's reorder qdiscs; gaps that these gave up, and frames that they dropped.
+    Held: "held", "frames held", "frames";
+    GivenUp: "given_up", "gaps given up", "gaps";
+    Dropped: "dropped", "frames dropped", "frames";
+    /// Mean length of the frames that the first host's device was given.
+    FrameBytes: "frame_bytes", "frames given, bytes", "bytes";
+    /// Processor time of the whole machine for 10^9 bytes of payload.
+    CpuSPerGb: "cpu_s_per_gb", "CPU, s per GB", "s/GB";
+    /// The same as a multiple of the base's.
+    CpuRatio: "cpu_ratio", "CPU, x best link", "";
+    /// Processor time of the daemons of bundles and of who watches them for 10^9 bytes of payload, and as a multiple of the base's.
+    BundleCpuSPerGb: "bundle_cpu_s_per_gb", "CPU of daemons, s per GB", "s/GB";
+    BundleCpuRatio: "bundle_cpu_ratio", "CPU of daemons, x best link", "";
+    /// Frames that emulated wires lost after the warm-up, as they were told.
+    FramesLost: "frames_lost", "frames lost by wires", "frames";
+    /// Requests or transactions of applications per second, and those that failed.
+    PerSecond: "per_second", "answered, 1/s", "1/s";
+    Failed: "failed", "requests failed", "requests";
+    /// Connections that broke.
+    Broken: "broken", "connections broken", "connections";
+    /// Frames and datagrams that the machine was too busy for, so that it and not the contestant lost them.
+    Overruns: "overruns", "missed by the machine", "frames";
 }
 
 impl Figure {
     /// Whether a table has it that is not told which.
     pub(super) const fn is_usual(self) -> bool {
         use Figure::{
-            LostPercent, Mbps, NoticedMs, OfferedPercent, Overruns, Ratio, Resent, RttMs, RttP99Ms,
+            LostPercent, Mbps, NoticedMs, OfferedPercent, Overruns, PerSecond, Ratio, Resent, RttMs, RttP99Ms,
         };
         matches!(self, Mbps | Ratio | RttMs | RttP99Ms | LostPercent | OfferedPercent | NoticedMs | Resent)
-            || matches!(self, Figure::Seconds | Figure::StallMs | Figure::Broken | Overruns)
+            || matches!(self, PerSecond | Figure::Seconds | Figure::StallMs | Figure::Broken | Overruns)
     }
 
     /// Whether a table without it lacks nothing as long as it is zero.
     pub(super) const fn is_good_when_zero(self) -> bool {
-        use Figure::{Broken, NotWhole, Overruns, Unnoticed};
-        matches!(self, Broken | Overruns | Unnoticed | NotWhole)
+        use Figure::{Broken, Failed, NotWhole, Overruns, Unnoticed};
+        matches!(self, Broken | Failed | Overruns | Unnoticed | NotWhole)
     }
 }
 
 /// One value of one run.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-pub(super) struct Measure {
+pub(crate) struct Measure {
     /// The entry of the scenario; `None`: the whole run.
     pub(super) flow: Option<usize>,
-    pub(super) figure: Figure,
-    pub(super) value: f64,
+    pub(crate) figure: Figure,
+    pub(crate) value: f64,
 }
 
 impl Measure {

@@ -5,13 +5,14 @@ use std::panic::resume_unwind;
 use std::thread::{Scope, ScopedJoinHandle};
 use std::time::Duration;
 
-use anyhow::{Result, ensure};
+use anyhow::{Context, Result, ensure};
 
 use super::figure::Figure;
 use super::plan::{Flow, FlowKind, Scenario};
 use tabane_kit::clock::monotonic_ns;
 use tabane_kit::netns::Namespace;
 use tabane_kit::workload::Stream;
+use tabane_kit::workload::app::{self, App};
 use tabane_kit::workload::gaps::Gaps;
 use tabane_kit::workload::ping_pong::{self, RoundTrips};
 use tabane_kit::workload::sequence::{self, Pace, Sequence};
@@ -31,6 +32,7 @@ pub(super) enum Running<'s> {
     File { transfer: Transfer, start_ns: u64 },
     Datagrams(Sequence),
     Trips(ScopedJoinHandle<'s, Result<RoundTrips>>),
+    App { load: app::Load, _server: app::Server },
 }
 
 /// What became of a flow.
@@ -39,6 +41,7 @@ pub(super) enum Finished {
     File { outcome: transfer::Outcome, start_ns: u64 },
     Datagrams(sequence::Outcome),
     Trips(RoundTrips),
+    App(app::Outcome),
 }
 
 /// How far the flows of an entry were at one moment.
@@ -52,7 +55,7 @@ impl<'s> Running<'s> {
     /// Starts a flow between two hosts, the second of which has the address `at`.
     pub(super) fn start(
         scope: &'s Scope<'s, '_>,
-        kind: FlowKind,
+        flow: &Flow,
         stream: Stream,
         [from, to]: [&'s Namespace; 2],
         at: SocketAddr,
@@ -61,19 +64,29 @@ impl<'s> Running<'s> {
     ) -> Result<Running<'s>> {
         let carrier = if stream == Stream::Mptcp { Carrier::Mptcp } else { Carrier::Tcp };
         let send = |carrier, bytes| Transfer::over(carrier, from, to, at, Source::random(bytes, seed));
-        Ok(match kind {
+        Ok(match flow.kind {
             FlowKind::Tcp => Running::Stream(send(carrier, COPY_BYTES)?),
             FlowKind::Quic => Running::Stream(send(Carrier::Quic, COPY_BYTES)?),
-            FlowKind::File { bytes } => {
-                let source = Source::random(bytes, seed);
+            FlowKind::File => {
+                let source = Source::random(flow.file_bytes(), seed);
                 let start_ns = monotonic_ns()?;
                 let transfer = Transfer::over(carrier, from, to, at, source)?;
                 transfer.end();
                 Running::File { transfer, start_ns }
             }
-            FlowKind::Udp { per_second, bytes } => {
-                let pace = Pace { per_second, bytes: bytes.into() };
+            FlowKind::Udp => {
+                let pace = Pace { per_second: flow.per_second(), bytes: flow.payload().into() };
                 Running::Datagrams(Sequence::start(from, to, at, pace, duration)?)
+            }
+            FlowKind::WebLarge
+            | FlowKind::WebSmall
+            | FlowKind::Database
+            | FlowKind::Store
+            | FlowKind::Nfs => {
+                let app = flow.kind.app().context("an application")?;
+                let server = app.serve(to, seed)?;
+                let seconds = u32::try_from(duration.as_secs())?.max(1);
+                Running::App { load: server.load(app, from, at.ip(), seconds)?, _server: server }
             }
             FlowKind::PingPong => {
                 Running::Trips(scope.spawn(move || ping_pong::play(from, to, at, stream, duration)))
@@ -103,6 +116,7 @@ impl<'s> Running<'s> {
             Running::Trips(trips) => {
                 Finished::Trips(trips.join().unwrap_or_else(|panic| resume_unwind(panic))?)
             }
+            Running::App { load, .. } => Finished::App(load.finish()?),
         })
     }
 }
@@ -119,7 +133,7 @@ impl Mark {
         let arrived = |flow: &Running<'_>| match flow {
             Running::Stream(transfer) => transfer.arrived(),
             Running::File { transfer, .. } => transfer.arrived(),
-            Running::Datagrams(_) | Running::Trips(_) => 0,
+            Running::Datagrams(_) | Running::Trips(_) | Running::App { .. } => 0,
         };
         Ok(Mark { at_ns: monotonic_ns()?, bytes: flows.iter().map(arrived).collect() })
     }
@@ -150,7 +164,9 @@ pub(super) fn figures(
     let broken = finished.iter().filter(|flow| flow.is_broken()).count();
     let mbps = |bytes: u64, ns: u64| bytes as f64 * 8e3 / ns as f64;
     let speed = |bytes: u64, ns: u64| (Figure::Mbps, mbps(bytes, ns));
-    if let Some(fault_ns) = around.fault_ns.filter(|_| flow.kind != FlowKind::PingPong) {
+    if let Some(fault_ns) =
+        around.fault_ns.filter(|_| flow.kind != FlowKind::PingPong && flow.kind.app().is_none())
+    {
         let until_ns = fault_ns.saturating_sub(IN_FLIGHT_NS);
         figures.push((Figure::CalmMs, longest_gap(finished, until_ns.saturating_sub(CALM_NS), until_ns)));
     }
@@ -167,19 +183,19 @@ pub(super) fn figures(
             figures.push((Figure::StallMs, longest_stall(finished, warm.at_ns, end.at_ns)));
             figures.push((Figure::Broken, broken as f64));
         }
-        FlowKind::File { .. } => {
+        FlowKind::File => {
             let seconds = finished.iter().filter_map(Finished::seconds).fold(0.0, f64::max);
             figures.extend((broken == 0).then_some((Figure::Seconds, seconds)));
             figures.push((Figure::Broken, broken as f64));
         }
-        FlowKind::Udp { per_second, bytes } => {
+        FlowKind::Udp => {
             let [sent, received] = finished
                 .iter()
                 .filter_map(Finished::datagrams)
                 .fold([0, 0], |sum, outcome| [sum[0] + outcome.sent, sum[1] + outcome.received]);
             let duration = around.scenario.duration;
             let duration_ns = u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX);
-            let planned = f64::from(per_second) * duration.as_secs_f64() * finished.len() as f64;
+            let planned = f64::from(flow.per_second()) * duration.as_secs_f64() * finished.len() as f64;
             // A datagram may be in a queue for some milliseconds before a fault.
             let since_ns = around.fault_ns.unwrap_or(warm.at_ns).max(warm.at_ns).saturating_sub(IN_FLIGHT_NS);
             let outcomes = || finished.iter().filter_map(Finished::datagrams);
@@ -188,10 +204,17 @@ pub(super) fn figures(
             figures.push((Figure::Lost, gone as f64));
             let overtaken: u64 = outcomes().map(|outcome| outcome.overtaken).sum();
             figures.push((Figure::Overtaken, overtaken as f64));
-            figures.push(speed(received * u64::from(bytes), duration_ns));
+            figures.push(speed(received * u64::from(flow.payload()), duration_ns));
             figures.push((Figure::StallMs, longest_stall(finished, warm.at_ns, end.at_ns)));
             figures.push((Figure::LostPercent, (1.0 - received as f64 / sent as f64) * 100.0));
             figures.push((Figure::OfferedPercent, (sent as f64 / planned * 100.0).min(100.0)));
+        }
+        FlowKind::WebLarge | FlowKind::WebSmall | FlowKind::Database | FlowKind::Store | FlowKind::Nfs => {
+            let outcomes = || finished.iter().filter_map(Finished::app);
+            let is_of_bytes = flow.kind.app().is_some_and(App::is_of_bytes);
+            let speed = if is_of_bytes { Figure::Mbps } else { Figure::PerSecond };
+            figures.push((speed, outcomes().map(|outcome| outcome.speed).sum()));
+            figures.push((Figure::Failed, outcomes().map(|outcome| outcome.failed as f64).sum()));
         }
         FlowKind::PingPong => {
             let worst = |of: fn(&RoundTrips) -> f64| {
@@ -224,7 +247,7 @@ fn gaps(finished: &[Finished]) -> impl Iterator<Item = &Gaps> {
     finished.iter().filter_map(|flow| match flow {
         Finished::Stream(outcome) | Finished::File { outcome, .. } => Some(&outcome.gaps),
         Finished::Datagrams(outcome) => Some(&outcome.gaps),
-        Finished::Trips(_) => None,
+        Finished::Trips(_) | Finished::App(_) => None,
     })
 }
 
@@ -242,6 +265,10 @@ impl Finished {
 
     fn datagrams(&self) -> Option<&sequence::Outcome> {
         if let Finished::Datagrams(outcome) = self { Some(outcome) } else { None }
+    }
+
+    fn app(&self) -> Option<&app::Outcome> {
+        if let Finished::App(outcome) = self { Some(outcome) } else { None }
     }
 
     fn trips(&self) -> Option<&RoundTrips> {

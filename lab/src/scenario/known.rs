@@ -32,6 +32,8 @@ macro_rules! known {
 known! {
     /// TCP and QUIC over two links of unequal rate and delay, beside the best of them alone: about 14 minutes
     Aggregate: "aggregate";
+    /// nginx, PostgreSQL, Redis and nfs-ganesha over one link, over two, and while a switch dies: about 10 minutes
+    Apps: "apps";
     /// What a failing link costs: faults x links x repair, with TCP and UDP under way: about 20 minutes
     Failover: "failover";
     /// The kernel path's striping with its reorder qdisc and without, beside bonding and cells, in a guest: about 25 minutes

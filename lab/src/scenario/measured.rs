@@ -75,9 +75,9 @@ fn plan(scenario: &Scenario, contestant: Contestant, seed: u64) -> Plan {
         || (0..scenario.links.len()).any(|link| scenario.translates(link));
     let is_emulated = needs_emulator(scenario) && !scenario.has_netem(contestant);
     let link = |link: &super::plan::Link| {
-        let rate = Bitrate::bits(link.quality.rate);
+        let rate = Bitrate::bits(link.rate);
         let queue = |router: &Router| RouterPlan {
-            rate: Bitrate::bits(router.rate),
+            rate: Bitrate::bits(router.rate()),
             queue_bytes: router.queue_bytes(),
             translates: router.translates,
         };
@@ -133,7 +133,7 @@ impl<'a> Run<'a> {
             let figures = figures(flow, &finished, marks, &around).into_iter();
             measures.extend(figures.map(|(figure, value)| Measure::of_flow(entry, figure, value)));
         }
-        let is_tcp = |kind: FlowKind| matches!(kind, FlowKind::Tcp | FlowKind::File { .. });
+        let is_tcp = |kind: FlowKind| matches!(kind, FlowKind::Tcp | FlowKind::File);
         let payload = || marks[1].iter().zip(&marks[0]).map(|(end, warm)| end.bytes_since(warm)).sum();
         let payload = self.scenario.flows.iter().any(|flow| is_tcp(flow.kind)).then(payload);
         measures.extend(end_counts.since(&warm_counts, payload));
@@ -153,8 +153,7 @@ impl<'a> Run<'a> {
                 };
                 number += 1;
                 let seed = self.seed.wrapping_add(number as u64);
-                let running =
-                    Running::start(scope, flow.kind, stream, hosts, at, self.scenario.duration, seed);
+                let running = Running::start(scope, flow, stream, hosts, at, self.scenario.duration, seed);
                 flows.push(running.with_context(|| flow.to_string())?);
             }
             begun.push(flows);
@@ -192,9 +191,9 @@ impl<'a> Run<'a> {
             }
             Ok(())
         };
-        let (early, late) = course.split_at(course.partition_point(|step| step.at < self.scenario.warm_up));
+        let (early, late) = course.split_at(course.partition_point(|step| step.at < self.scenario.warm_up()));
         change(early)?;
-        wait_until(self.scenario.warm_up)?;
+        wait_until(self.scenario.warm_up())?;
         let (warm_counts, warm) = (count()?, mark()?);
         change(late)?;
         wait_until(self.scenario.duration)?;
@@ -241,7 +240,7 @@ impl<'a> Run<'a> {
         let plan = &self.scenario.links[link];
         let quality = condition.quality;
         let router = quality.router.map(Bitrate::bits);
-        let changed = quality.rate != plan.quality.rate;
+        let changed = quality.rate != plan.rate;
         for (direction, sender) in Direction::BOTH.into_iter().zip(0_u8..) {
             let impairment = Impairment {
                 black_hole: condition.black_hole || condition.mute.contains(&sender),

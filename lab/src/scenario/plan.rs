@@ -1,41 +1,47 @@
-//! What a scenario is, whatever it was read from: every value checked, every default filled in.
+//! What a scenario is: a file's keys by serde, every default filled in, and what follows from them.
 //!
-//! Hosts and links count from 0 here; in files they count from 1, as the names of namespaces and NICs do.
+//! Hosts, links and flows count from 0 here; in files they count from 1, as the names of namespaces and NICs do.
 
-use std::sync::Arc;
+use std::fmt;
 use std::time::Duration;
 
 use clap::ValueEnum;
+use serde::{Deserialize, Serialize};
 use tabane_engine::receive::Method;
 use tabane_io::Engine;
-use tabane_proto::{HashLayers, Turn};
+use tabane_proto::{HashLayers, PolicyKind, Turn};
 
-use super::contestant::Contestant;
+use super::contestant::{Contestant, With};
 use super::figure::Figure;
 use super::trace::Trace;
-use super::units::Share;
+use super::units::{Form, FromOne, IfGiven, Rate, Share, Size, Time, named};
+use tabane_kit::workload::app::App;
 
 /// Most of each that a file may ask for, which is also what its places can be trusted with.
-pub(super) const HOSTS_MAX: u8 = 8;
 pub(super) const LINKS_MAX: usize = 8;
 pub(super) const FLOWS_MAX: usize = 32;
 pub(super) const FAULTS_MAX: usize = 64;
 
 /// An experiment.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
 pub(super) struct Scenario {
     /// What it shows, in one sentence; may be empty.
     pub(super) about: String,
     /// Where it runs unless told otherwise.
+    #[serde(rename = "in")]
     pub(super) places: Vec<Place>,
-    /// 2 to 8, all on every link.
+    /// All on every link.
     pub(super) hosts: u8,
     /// How long nothing is sent before flows begin.
+    #[serde(with = "Time")]
     pub(super) quiet: Duration,
     /// How long flows run.
+    #[serde(with = "Time")]
     pub(super) duration: Duration,
-    /// The first part of that, which counts neither for speed nor for stalls.
-    pub(super) warm_up: Duration,
+    /// The first part of that, which counts neither for speed nor for stalls; there once the file has been read.
+    #[serde(with = "IfGiven::<Time>")]
+    pub(super) warm_up: Option<Duration>,
     /// Runs of each contestant in each place; run i draws its random numbers from seed + i.
     pub(super) repeats: u32,
     pub(super) seed: u64,
@@ -47,14 +53,19 @@ pub(super) struct Scenario {
     pub(super) show: Vec<Figure>,
     pub(super) contestants: Vec<Contestant>,
     pub(super) bundle: BundleOptions,
+    #[serde(rename = "link")]
     pub(super) links: Vec<Link>,
+    #[serde(rename = "flow")]
     pub(super) flows: Vec<Flow>,
+    #[serde(rename = "fault")]
     pub(super) faults: Vec<Fault>,
+    #[serde(rename = "want")]
     pub(super) wants: Vec<Want>,
 }
 
 /// Where a scenario can run.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, ValueEnum)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, ValueEnum, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub(super) enum Place {
     /// The deterministic simulator: the bundle's own code, on made-up links
     Sim,
@@ -65,21 +76,27 @@ pub(super) enum Place {
 }
 
 /// What all bundles have in common.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
 pub(super) struct BundleOptions {
     /// Whether cells are sealed.
     pub(super) sealed: bool,
     pub(super) repair: bool,
     /// The headers by which `hash` tells flows apart.
+    #[serde(with = "HashLayers")]
     pub(super) hash: HashLayers,
     /// How many cells a link gets in its turn under `rr`.
+    #[serde(with = "Turn")]
     pub(super) turn: Turn,
     /// The link that `active-backup` prefers.
+    #[serde(with = "IfGiven::<FromOne<u8>>")]
     pub(super) primary: Option<u8>,
     /// Whether `active-backup` goes back to it.
     pub(super) preempt: bool,
     /// How workers wait.
+    #[serde(with = "Method")]
     pub(super) receive: Method,
+    #[serde(with = "Over")]
     pub(super) over: Over,
 }
 
@@ -94,33 +111,59 @@ pub(super) enum Over {
 }
 
 /// A link between all hosts, the same in each direction.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub(super) struct Link {
-    pub(super) quality: Quality,
+    /// So many alike; 1 once the file has been read.
+    #[serde(default = "one", skip_serializing)]
+    pub(super) count: u8,
+    /// Bits per second.
+    #[serde(with = "Rate")]
+    pub(super) rate: u64,
+    #[serde(default, with = "Time")]
+    pub(super) delay: Duration,
+    #[serde(default, with = "Time")]
+    pub(super) jitter: Duration,
+    #[serde(default, with = "Share")]
+    pub(super) loss: Share,
+    #[serde(default, with = "Share")]
+    pub(super) corruption: Share,
+    #[serde(default = "mtu")]
     pub(super) mtu: u16,
     /// Most bytes that a NIC sends at once; `None`: as a NIC of that rate, frame by frame below 1 Gbit/s.
+    #[serde(default, with = "IfGiven::<Size>")]
     pub(super) burst: Option<u64>,
+    #[serde(rename = "coalesce")]
     pub(super) coalescing: Option<Coalescing>,
     pub(super) router: Option<Router>,
 }
 
 /// A router's queue behind the NICs, the same in each direction; it drops its tail.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub(super) struct Router {
-    /// Bits per second; with a trace its mean.
-    pub(super) rate: u64,
+    /// Bits per second, unless it follows a trace.
+    #[serde(default, with = "IfGiven::<Rate>")]
+    pub(super) rate: Option<u64>,
     /// What the rate follows while flows run.
-    pub(super) trace: Option<Arc<Trace>>,
-    /// Time of that rate for which may wait.
+    pub(super) trace: Option<Trace>,
+    /// Time of its rate for which may wait.
+    #[serde(with = "Time")]
     pub(super) queue: Duration,
     /// Whether it translates the addresses of what the first host sends.
+    #[serde(default, rename = "nat")]
     pub(super) translates: bool,
 }
 
 impl Router {
+    /// Bits per second; with a trace its mean.
+    pub(super) fn rate(&self) -> u64 {
+        self.trace.as_ref().map(Trace::mean).or(self.rate).unwrap_or(1)
+    }
+
     /// Bytes that may wait, at least two of the largest Ethernet frames that are usual.
     pub(super) fn queue_bytes(&self) -> u64 {
-        let bytes = u128::from(self.rate) * self.queue.as_nanos() / 8_000_000_000;
+        let bytes = u128::from(self.rate()) * self.queue.as_nanos() / 8_000_000_000;
         u64::try_from(bytes).unwrap_or(u64::MAX).max(2 * 1_514)
     }
 }
@@ -143,89 +186,169 @@ pub(super) struct Quality {
 }
 
 /// How NICs interrupt: after so many frames, or so long after the first of them.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub(super) struct Coalescing {
     pub(super) frames: u16,
+    #[serde(with = "Time")]
     pub(super) wait: Duration,
 }
 
 /// So many flows alike.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub(super) struct Flow {
     pub(super) kind: FlowKind,
+    #[serde(default, with = "FromOne::<u8>")]
     pub(super) from: u8,
+    #[serde(default = "one", with = "FromOne::<u8>")]
     pub(super) to: u8,
+    #[serde(default = "one")]
     pub(super) count: u8,
     /// Whether there are so many from each host to each other one.
+    #[serde(default)]
     pub(super) all: bool,
     /// The link over which it goes by itself, past the contestant.
+    #[serde(default, with = "IfGiven::<FromOne<u8>>")]
     pub(super) bare: Option<u8>,
+    /// Bytes of a file.
+    #[serde(default, with = "IfGiven::<Size>")]
+    pub(super) size: Option<u64>,
+    /// Datagrams a second, and the payload of each.
+    pub(super) pps: Option<u32>,
+    pub(super) bytes: Option<u16>,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub(super) enum FlowKind {
     /// A connection that sends as much as it can, with CUBIC.
     Tcp,
     /// A stream of QUIC that sends as much as it can, with CUBIC.
     Quic,
     /// A connection that sends so many bytes and ends.
-    File { bytes: u64 },
+    File,
     /// Datagrams at a steady pace.
-    Udp { per_second: u32, bytes: u16 },
+    Udp,
     /// One byte there and back, again and again.
     PingPong,
+    /// Clients of nginx, PostgreSQL, Redis and nfs-ganesha: so many at once that both hosts are busy.
+    WebLarge,
+    WebSmall,
+    Database,
+    Store,
+    Nfs,
 }
 
 /// Something that goes wrong with a link for a while. Times count from the start of the flows.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub(super) struct Fault {
     pub(super) kind: FaultKind,
+    #[serde(with = "FromOne::<usize>")]
     pub(super) link: usize,
+    #[serde(with = "Time")]
     pub(super) begins: Duration,
     /// `None`: it lasts until the end.
+    #[serde(default, with = "IfGiven::<Time>")]
     pub(super) ends: Option<Duration>,
+    /// Of kinds that concern one host; `None`: the first.
+    #[serde(default, with = "IfGiven::<FromOne<u8>>")]
+    pub(super) host: Option<u8>,
+    /// Of the kind of the same name, as are the others.
+    #[serde(default, with = "IfGiven::<Rate>")]
+    pub(super) rate: Option<u64>,
+    #[serde(default, with = "IfGiven::<Time>")]
+    pub(super) delay: Option<Duration>,
+    #[serde(default, with = "IfGiven::<Time>")]
+    pub(super) jitter: Option<Duration>,
+    #[serde(default, with = "IfGiven::<Share>")]
+    pub(super) loss: Option<Share>,
+    #[serde(default, with = "IfGiven::<Share>")]
+    pub(super) corruption: Option<Share>,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub(super) enum FaultKind {
     /// Nothing passes, carrier stays.
     BlackHole,
-    /// Nothing passes that this host sends.
-    OneWay {
-        host: u8,
-    },
-    /// The cable of this host is pulled.
-    Cable {
-        host: u8,
-    },
+    /// Nothing passes that a host sends.
+    OneWay,
+    /// The cable of a host is pulled.
+    Cable,
     /// In place of the link's own.
-    Rate(u64),
+    Rate,
     /// On top of the link's own, as jitter.
-    Delay(Duration),
-    Jitter(Duration),
+    Delay,
+    Jitter,
     /// In place of the link's own, as corruption.
-    Loss(Share),
-    Corruption(Share),
+    Loss,
+    Corruption,
 }
 
 /// A requirement on the median of a figure.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub(super) struct Want {
     /// One verdict of this name judges all that is meant; `None`: there is one for each.
     pub(super) name: Option<String>,
     pub(super) figure: Figure,
     /// The flow; `None`: each that has the figure.
+    #[serde(default, with = "IfGiven::<FromOne<usize>>")]
     pub(super) flow: Option<usize>,
     /// Whose; `None`: everyone's but the best link's.
     pub(super) contestant: Option<Contestant>,
     /// Where; `None`: wherever it ran.
+    #[serde(rename = "in")]
     pub(super) place: Option<Place>,
     pub(super) at_least: Option<f64>,
     pub(super) at_most: Option<f64>,
     /// Most that the figure may differ from the base's.
     pub(super) apart: Option<f64>,
     /// Whether each run is judged in place of the median.
+    #[serde(default)]
     pub(super) every_run: bool,
+}
+
+impl Default for Scenario {
+    /// What a file leaves out.
+    fn default() -> Scenario {
+        Scenario {
+            about: String::new(),
+            places: vec![Place::Sim, Place::Namespaces],
+            hosts: 2,
+            quiet: Duration::ZERO,
+            duration: Duration::from_secs(4),
+            warm_up: None,
+            repeats: 3,
+            seed: 1,
+            in_turn: false,
+            netem: false,
+            show: Vec::new(),
+            contestants: vec![Contestant::BestLink, Contestant::Bundle(PolicyKind::Adaptive, With::Nothing)],
+            bundle: BundleOptions::default(),
+            links: Vec::new(),
+            flows: Vec::new(),
+            faults: Vec::new(),
+            wants: Vec::new(),
+        }
+    }
+}
+
+const fn one() -> u8 {
+    1
+}
+
+const fn mtu() -> u16 {
+    1_500
+}
+
+/// As the TOML file that would give it: every value, defaults included. `tabane-lab run FILE --check` shows it, and a report keeps it.
+impl fmt::Display for Scenario {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str(&toml::to_string(self).map_err(|_| fmt::Error)?)
+    }
 }
 
 impl Place {
@@ -248,12 +371,11 @@ impl Place {
     }
 }
 
-impl Over {
-    /// All of them.
-    pub(super) const ALL: [Over; 3] = [Over::Udp, Over::Ether(Engine::Packet), Over::Ether(Engine::Xdp)];
+named!(Over, [Over::Udp, Over::Ether(Engine::Packet), Over::Ether(Engine::Xdp)], Over::key);
 
+impl Over {
     /// Name in files.
-    pub(super) const fn key(self) -> &'static str {
+    const fn key(self) -> &'static str {
         match self {
             Over::Udp => "udp",
             Over::Ether(Engine::Packet) => "packet",
@@ -292,35 +414,61 @@ impl FlowKind {
         match self {
             FlowKind::Tcp => "tcp",
             FlowKind::Quic => "quic",
-            FlowKind::File { .. } => "file",
-            FlowKind::Udp { .. } => "udp",
+            FlowKind::File => "file",
+            FlowKind::Udp => "udp",
             FlowKind::PingPong => "ping-pong",
+            FlowKind::WebLarge => "web-large",
+            FlowKind::WebSmall => "web-small",
+            FlowKind::Database => "database",
+            FlowKind::Store => "store",
+            FlowKind::Nfs => "nfs",
+        }
+    }
+
+    /// The application that it is, if one.
+    pub(super) const fn app(self) -> Option<App> {
+        match self {
+            FlowKind::WebLarge => Some(App::WebLarge),
+            FlowKind::WebSmall => Some(App::WebSmall),
+            FlowKind::Database => Some(App::Database),
+            FlowKind::Store => Some(App::Store),
+            FlowKind::Nfs => Some(App::Files),
+            _ => None,
         }
     }
 }
 
 impl FaultKind {
-    /// Name in files.
-    pub(super) const fn key(self) -> &'static str {
-        match self {
-            FaultKind::BlackHole => "black-hole",
-            FaultKind::OneWay { .. } => "one-way",
-            FaultKind::Cable { .. } => "cable",
-            FaultKind::Rate(_) => "rate",
-            FaultKind::Delay(_) => "delay",
-            FaultKind::Jitter(_) => "jitter",
-            FaultKind::Loss(_) => "loss",
-            FaultKind::Corruption(_) => "corruption",
-        }
-    }
-
     /// Whether the link carries nothing in some direction, so that it has to be noticed.
     pub(super) const fn is_death(self) -> bool {
-        matches!(self, FaultKind::BlackHole | FaultKind::OneWay { .. } | FaultKind::Cable { .. })
+        matches!(self, FaultKind::BlackHole | FaultKind::OneWay | FaultKind::Cable)
+    }
+}
+
+impl Link {
+    /// What it is like when nothing is wrong.
+    pub(super) fn quality(&self) -> Quality {
+        let Link { rate, delay, jitter, loss, corruption, .. } = *self;
+        Quality { rate, router: self.router.as_ref().map(Router::rate), delay, jitter, loss, corruption }
     }
 }
 
 impl Flow {
+    /// Bytes of its file.
+    pub(super) fn file_bytes(&self) -> u64 {
+        self.size.unwrap_or(1)
+    }
+
+    /// Its datagrams a second.
+    pub(super) fn per_second(&self) -> u32 {
+        self.pps.unwrap_or(1_000)
+    }
+
+    /// Bytes of payload of each.
+    pub(super) fn payload(&self) -> u16 {
+        self.bytes.unwrap_or(200)
+    }
+
     /// Sender and receiver of each flow among so many hosts.
     pub(super) fn pairs(&self, hosts: u8) -> Vec<(u8, u8)> {
         let all = || (0..hosts).flat_map(|from| (0..hosts).map(move |to| (from, to)));
@@ -341,6 +489,11 @@ impl Quality {
 }
 
 impl Scenario {
+    /// The first part of the flows' time, which does not count.
+    pub(super) fn warm_up(&self) -> Duration {
+        self.warm_up.unwrap_or(self.duration / 4)
+    }
+
     /// Whether the kernel's netem makes the flaws under this contestant.
     pub(super) fn has_netem(&self, contestant: Contestant) -> bool {
         self.netem || contestant == Contestant::Netem
@@ -349,7 +502,7 @@ impl Scenario {
     /// The fastest link, and of those the nearest.
     pub(super) fn best_link(&self) -> usize {
         let worth = |link: &usize| {
-            let quality = self.links[*link].quality;
+            let quality = self.links[*link].quality();
             (quality.pace(), std::cmp::Reverse(quality.delay), std::cmp::Reverse(*link))
         };
         (0..self.links.len()).max_by_key(worth).unwrap_or_default()
@@ -374,13 +527,13 @@ impl Scenario {
         let senders = if flow.all { self.hosts } else { 1 };
         let links =
             self.links.iter().zip(0_u8..).filter(|(_, link)| flow.bare.is_none_or(|bare| bare == *link));
-        links.map(|(link, _)| link.quality.pace() as f64 / 1e6).sum::<f64>() * f64::from(senders)
+        links.map(|(link, _)| link.quality().pace() as f64 / 1e6).sum::<f64>() * f64::from(senders)
     }
 }
 
 /// For people: `tcp 1→2`, or `4 x tcp 1→2`.
-impl std::fmt::Display for Flow {
-    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+impl fmt::Display for Flow {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.count > 1 {
             write!(out, "{} x ", self.count)?;
         }

@@ -18,7 +18,7 @@ use tabane_sim::topology::{Coalesce, Link as Cables, NodeSettings, Topology};
 use tabane_sim::traffic::FlowNumber;
 use tabane_sim::world::World;
 
-use super::contestant::Contestant;
+use super::contestant::{Contestant, With};
 use super::course::{self, Step};
 use super::figure::{Figure, Measure};
 use super::plan::{Flow, FlowKind, Quality, Scenario};
@@ -61,7 +61,7 @@ fn play(scenario: &Scenario, contestant: Contestant, seed: u64) -> Result<Vec<Me
         _ => (0..scenario.links.len()).collect(),
     };
     let cables: Vec<Cables> =
-        links.iter().map(|link| cables(scenario, *link, scenario.links[*link].quality)).collect();
+        links.iter().map(|link| cables(scenario, *link, scenario.links[*link].quality())).collect();
     let topology = Topology::new(scenario.hosts, &cables).with(|node| configure(node, scenario, contestant));
     let mut world = World::new(seed, &topology, None);
     world.settle(SETTLED_WITHIN)?;
@@ -124,7 +124,7 @@ impl Run<'_> {
 
     /// Goes on until `until`, and notes when files have arrived.
     fn advance(&mut self, until: Instant) -> Result<()> {
-        let warm = self.start + self.scenario.warm_up;
+        let warm = self.start + self.scenario.warm_up();
         if self.world.now() < warm && warm < until {
             self.advance(warm)?;
             for rival in &mut self.rivals {
@@ -150,14 +150,14 @@ impl Run<'_> {
             let Some(bare) = flow.bare.map(usize::from) else { continue };
             let nic = (0_u8..).zip(&self.links).find(|(_, link)| **link == bare).map(|(nic, _)| nic);
             let Some(place) = nic.map(|nic| Place { node: flow.to, nic }) else { continue };
-            let round_trip = (2 * self.scenario.links[bare].quality.delay).max(RIVAL_TRIP_LEAST);
+            let round_trip = (2 * self.scenario.links[bare].delay).max(RIVAL_TRIP_LEAST);
             self.world.compete(place, round_trip);
             self.rivals.push(Rival { entry, place, warm: 0 });
         }
     }
 
     fn of_rivals(&mut self) -> Vec<Measure> {
-        let seconds = (self.scenario.duration - self.scenario.warm_up).as_secs_f64();
+        let seconds = (self.scenario.duration - self.scenario.warm_up()).as_secs_f64();
         let Self { world, rivals, .. } = self;
         let speed = |rival: &Rival| {
             let bytes = world.competed(rival.place) - rival.warm;
@@ -168,14 +168,16 @@ impl Run<'_> {
 
     fn has_unfinished(&self) -> bool {
         let entries = self.scenario.flows.iter().zip(&self.done);
-        entries.into_iter().any(|(flow, done)| matches!(flow.kind, FlowKind::File { .. }) && done.is_none())
+        entries.into_iter().any(|(flow, done)| matches!(flow.kind, FlowKind::File) && done.is_none())
     }
 
     fn look_at_files(&mut self) {
         for (entry, flow) in self.scenario.flows.iter().enumerate() {
-            let FlowKind::File { bytes } = flow.kind else { continue };
-            let has_come =
-                |flow: &FlowNumber| payload(self.world.result(*flow).delivered_bytes) >= bytes as f64;
+            if flow.kind != FlowKind::File {
+                continue;
+            }
+            let bytes = flow.file_bytes() as f64;
+            let has_come = |flow: &FlowNumber| payload(self.world.result(*flow).delivered_bytes) >= bytes;
             if self.done[entry].is_none() && self.flows[entry].iter().all(has_come) {
                 self.done[entry] = Some(self.world.now());
                 self.flows[entry].iter().for_each(|flow| self.world.stop(*flow));
@@ -218,7 +220,7 @@ impl Run<'_> {
 
     /// What is to be measured while the flows still run.
     fn of_time(&self, entry: usize) -> Vec<Measure> {
-        let since = self.start + self.scenario.warm_up;
+        let since = self.start + self.scenario.warm_up();
         let flows = || self.flows[entry].iter().copied();
         let measure = |figure, value| Measure::of_flow(entry, figure, value);
         let speed = |share: f64| {
@@ -229,13 +231,13 @@ impl Run<'_> {
             let longest = flows().map(|flow| self.world.longest_pause(flow, since)).max().unwrap_or_default();
             measure(Figure::StallMs, milliseconds(longest))
         };
-        match self.scenario.flows[entry].kind {
+        let flow = &self.scenario.flows[entry];
+        match flow.kind {
             FlowKind::Tcp | FlowKind::Quic => vec![speed(payload(1)), stall()],
-            FlowKind::Udp { bytes, .. } => {
-                let bytes = usize::from(bytes);
+            FlowKind::Udp => {
+                let bytes = usize::from(flow.payload());
                 vec![speed(bytes as f64 / udp_frame(bytes) as f64), stall()]
             }
-            FlowKind::File { .. } => Vec::new(),
             FlowKind::PingPong => {
                 let trips = flows().map(|flow| {
                     let trips = self.world.round_trips(flow, self.start).into_iter().map(milliseconds);
@@ -245,32 +247,36 @@ impl Run<'_> {
                 let worst = |at| trips.iter().map(|trips| quantile(trips, at)).fold(f64::NAN, f64::max);
                 vec![measure(Figure::RttMs, worst(0.5)), measure(Figure::RttP99Ms, worst(0.99))]
             }
+            // The last byte of a file tells of it; applications are not simulated.
+            _ => Vec::new(),
         }
     }
 
     /// What is known when all has arrived that will.
     fn of_end(&self, entry: usize) -> Vec<Measure> {
         let measure = |figure, value| Measure::of_flow(entry, figure, value);
-        match self.scenario.flows[entry].kind {
-            FlowKind::Udp { per_second, .. } => {
+        let flow = &self.scenario.flows[entry];
+        match flow.kind {
+            FlowKind::Udp => {
                 let results: Vec<_> =
                     self.flows[entry].iter().map(|flow| self.world.result_since(*flow, self.start)).collect();
                 let [taken, lost] = [
                     results.iter().map(|result| result.taken).sum::<u64>() as f64,
                     results.iter().map(|result| result.lost()).sum::<u64>() as f64,
                 ];
-                let planned =
-                    f64::from(per_second) * self.scenario.duration.as_secs_f64() * results.len() as f64;
+                let planned = f64::from(flow.per_second())
+                    * self.scenario.duration.as_secs_f64()
+                    * results.len() as f64;
                 vec![
                     measure(Figure::LostPercent, lost / taken * 100.0),
                     measure(Figure::OfferedPercent, (taken / planned * 100.0).min(100.0)),
                 ]
             }
-            FlowKind::File { .. } => {
+            FlowKind::File => {
                 let seconds = |done: Instant| done.since(self.start).as_secs_f64();
                 self.done[entry].map(|done| measure(Figure::Seconds, seconds(done))).into_iter().collect()
             }
-            FlowKind::Tcp | FlowKind::Quic | FlowKind::PingPong => Vec::new(),
+            _ => Vec::new(),
         }
     }
 
@@ -295,7 +301,7 @@ fn cables(scenario: &Scenario, link: usize, quality: Quality) -> Cables {
         cell_max: plan.mtu - CELL_HEADERS,
         router: plan.router.as_ref().map(|router| RouterSettings {
             queue: router.queue_bytes(),
-            ..RouterSettings::tail(quality.router.unwrap_or(router.rate), router.queue)
+            ..RouterSettings::tail(quality.router.unwrap_or(router.rate()), router.queue)
         }),
         ..Cables::GIGABIT
     }
@@ -307,28 +313,28 @@ fn configure(node: &mut NodeSettings, scenario: &Scenario, contestant: Contestan
     let primary = options.primary.filter(|_| contestant != Contestant::BestLink);
     node.policy_options =
         PolicyOptions { primary, preempt: options.preempt, hash: options.hash, turn: options.turn };
-    node.repair = options.repair && contestant != Contestant::Unrepaired;
+    node.repair = options.repair && !contestant.has(With::NoRepair);
     node.sealed = options.sealed.then(Rekey::default);
 }
 
 /// Begins the flows of an entry.
 fn begin(world: &mut World<'_>, flow: &Flow, hosts: u8) -> Vec<FlowNumber> {
     let pairs = flow.pairs(hosts).into_iter().filter(|_| flow.bare.is_none());
-    pairs.map(|(from, to)| world.start(traffic(flow.kind, from, to))).collect()
+    pairs.map(|(from, to)| world.start(traffic(flow, from, to))).collect()
 }
 
-fn traffic(kind: FlowKind, from: u8, to: u8) -> Traffic {
+fn traffic(flow: &Flow, from: u8, to: u8) -> Traffic {
     let bulk = Traffic { sizes: Sizes::Fixed(SUPERFRAME), ..Traffic::bulk(from, to) };
-    match kind {
-        FlowKind::Tcp | FlowKind::Quic | FlowKind::File { .. } => bulk,
-        FlowKind::Udp { per_second, bytes } => {
-            let every = Duration::from_secs(1) / per_second;
-            let length = udp_frame(bytes.into());
+    match flow.kind {
+        FlowKind::Udp => {
+            let every = Duration::from_secs(1) / flow.per_second();
+            let length = udp_frame(flow.payload().into());
             Traffic { heading: Heading::Ipv4, ..Traffic::steady(from, to, length, every) }
         }
         FlowKind::PingPong => {
             Traffic { sizes: Sizes::Fixed(SHORTEST), pace: Pace::Asking { timeout: TIMEOUT }, ..bulk }
         }
+        _ => bulk,
     }
 }
 

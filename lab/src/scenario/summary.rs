@@ -7,7 +7,7 @@ use super::contestant::Contestant;
 use super::figure::{Figure, Measure};
 use super::plan::{FlowKind, Place, Scenario, Want};
 use super::{Outcome, Run, Seen};
-use crate::figures::{Quantity, number};
+use crate::figures::number;
 use tabane_kit::report::{Report, Samples, Table, Verdict};
 
 /// What counts as offered, in percent: a datagram or two may miss the end.
@@ -126,11 +126,11 @@ impl Found {
             Figure::Share => {
                 let flow = flow?;
                 let speed = |run: &Run| {
-                    let FlowKind::File { bytes } = flow.kind else {
+                    if flow.kind != FlowKind::File {
                         return value(run, row.flow, Figure::Mbps);
-                    };
+                    }
                     let seconds = value(run, row.flow, Figure::Seconds)?;
-                    Some(bytes as f64 * f64::from(flow.count) * 8e-6 / seconds)
+                    Some(flow.file_bytes() as f64 * f64::from(flow.count) * 8e-6 / seconds)
                 };
                 runs.iter().filter_map(speed).map(|speed| speed / self.scenario.mbps_of_links(flow)).collect()
             }
@@ -141,14 +141,15 @@ impl Found {
 
     /// Speed as a multiple of that of `base`, run by run, of a flow that goes as fast as it can.
     fn ratios(&self, seen: &Seen, row: Row, base: &Seen) -> Vec<f64> {
-        let is_paced = |flow: usize| matches!(self.scenario.flows[flow].kind, FlowKind::Udp { .. });
+        let is_paced = |flow: usize| matches!(self.scenario.flows[flow].kind, FlowKind::Udp);
         let (Some(runs), Some(alone)) = (seen.outcome.runs(), base.outcome.runs()) else { return Vec::new() };
         if std::ptr::eq(seen, base) || row.flow.is_none_or(is_paced) {
             return Vec::new();
         }
         let ratio = |(run, alone)| {
             let of = |figure| Some((value(run, row.flow, figure)?, value(alone, row.flow, figure)?));
-            let faster = of(Figure::Mbps).map(|(speed, alone)| speed / alone);
+            let faster = of(Figure::Mbps).or_else(|| of(Figure::PerSecond));
+            let faster = faster.map(|(speed, alone)| speed / alone);
             faster.or_else(|| of(Figure::Seconds).map(|(time, alone)| alone / time))
         };
         runs.iter().zip(alone).filter_map(ratio).collect()

@@ -11,7 +11,6 @@ use super::contestant::Contestant;
 use super::figure::Figure;
 use super::file::parse;
 use super::plan::{FaultKind, FlowKind};
-use crate::figures::Quantity;
 
 /// The shortest scenario.
 const SHORTEST: &str = "[[link]]\nrate = \"1 Gbit/s\"\n[[flow]]\nkind = \"tcp\"\n";
@@ -69,84 +68,103 @@ fn the_shortest_scenario_has_two_hosts_and_compares_the_bundle_with_the_link() {
     assert_eq!(parse("f.toml", &scenario.to_string()), Ok(scenario));
 }
 
+/// The shortest scenario with a further line in its link, its flow, or behind both.
+fn with(place: &str, line: &str) -> String {
+    match place {
+        "link" => SHORTEST.replace("[[flow]]", &format!("{line}\n[[flow]]")),
+        "top" => format!("{line}\n{SHORTEST}"),
+        _ => format!("{SHORTEST}{line}\n"),
+    }
+}
+
 #[test]
-fn every_problem_names_its_line_its_key_and_what_is_allowed() {
-    let text = "durration = \"4 s\"\n[[link]]\nrate = \"1 GB/s\"\nloss = \"2\"\n[[flow]]\nkind = \"udb\"\n\
-                [[flow]]\nkind = \"tcp\"\npps = 7\nto = 3\n[[fault]]\nkind = \"loss\"\nlink = 2\nbegins = \"9 s\"\n\
-                [[want]]\nfigure = \"mbps\"\n";
-    let found = problems(text);
+fn a_value_that_is_none_is_named_with_its_line_its_key_and_what_is_allowed() {
+    let mut wrong = Vec::new();
+    for (place, line, said) in [
+        (
+            "top",
+            "durration = \"4 s\"",
+            "f.toml:1: durration: unknown field `durration` (did you mean `duration`?); allowed: about, in, ",
+        ),
+        ("top", "hosts = 9", "f.toml:1: hosts: 9 is out of range; allowed: 2 to 8"),
+        ("top", "hosts = true", "f.toml:1: hosts: invalid type: boolean `true`; allowed: u8"),
+        (
+            "top",
+            "contestants = [\"adaptiv\"]",
+            "f.toml:1: contestants: `adaptiv` is unknown (did you mean `adaptive`?); allowed: best-link, ",
+        ),
+        ("top", "hosts =", "f.toml:1: not TOML: "),
+        ("link", "loss = \"2\"", "f.toml:3: link.loss: `2` has no unit; allowed: a number and one of ppm, %"),
+        (
+            "link",
+            "burst = \"1 GB/s\"",
+            "f.toml:3: link.burst: unknown unit `GB/s`; allowed: a number and one of B, kB",
+        ),
+        ("link", "coalesce = { frames = 8 }", "f.toml:3: link.coalesce: missing field `wait`"),
+        ("link", "router = { nat = true }", "f.toml:3: link.router: missing field `queue`"),
+        ("flow", "kind = \"tcp\"", "f.toml:5: not TOML: duplicate key"),
+        (
+            "flow",
+            "[[flow]]\nkind = \"udb\"",
+            "f.toml:6: flow.kind: unknown variant `udb` (did you mean `udp`?); allowed: tcp, quic, file, udp, ping-pong",
+        ),
+        ("flow", "to = 0", "f.toml:5: flow.to: 0 is out of range; allowed: from 1 on"),
+        ("flow", "[[want]]\nat_least = 1", "f.toml:5: want: missing field `figure`"),
+    ] {
+        let found = problems(&with(place, line));
+        if found.len() != 1 || !found[0].starts_with(said) {
+            wrong.push(format!("{found:?}\n{said}"));
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+#[test]
+fn whatever_is_wrong_about_values_beside_others_is_named() {
+    let text = "warm_up = \"4 s\"\n[[link]]\nrate = \"1 Gbit/s\"\nrouter = { queue = \"1 ms\" }\n[[flow]]\nkind = \"file\"\n\
+                [[flow]]\nkind = \"tcp\"\npps = 7\nto = 3\n[[fault]]\nkind = \"loss\"\nlink = 2\nbegins = \"9 s\"\nhost = 1\n\
+                [[want]]\nfigure = \"mbps\"\n[[flow]]\nkind = \"tcp\"\nfrom = 2\n";
     let expected = [
-        "f.toml:1: durration: unknown key (did you mean `duration`?); allowed: about, in, hosts, ",
-        "f.toml:3: link.rate: unit `GB/s` counts bytes, not bits; allowed: a number and one of bit/s",
-        "f.toml:4: link.loss: `2` has no unit; allowed: a number and one of ppm, %",
-        "f.toml:6: flow.kind: `udb` is unknown (did you mean `udp`?); allowed: tcp, quic, file, udp, ping-pong",
-        "f.toml:9: flow.pps: unknown key; allowed: kind, from, to, all, count",
+        "f.toml:1: warm_up: `4 s` is out of range; allowed: less than `duration`",
+        "f.toml:4: link.router: has neither `rate` nor `trace`; allowed: `rate` or `trace`, and `queue`",
+        "f.toml:5: flow.size: is not given; allowed: a number and one of B, kB",
+        "f.toml:9: flow.pps: is not for this kind; allowed: keys of the kind",
         "f.toml:10: flow.to: 3 is out of range; allowed: 1 to 2 (a host of the scenario)",
         "f.toml:11: fault.loss: is not given; allowed: a number and one of ppm, %",
         "f.toml:13: fault.link: 2 is out of range; allowed: 1 to 1 (a link of the scenario)",
         "f.toml:14: fault.begins: `9 s` is out of range; allowed: less than `duration`",
-        "f.toml:15: want: it wants nothing; allowed: `at_least`, `at_most`, both, or `apart`: numbers",
+        "f.toml:15: fault.host: is not for this kind; allowed: keys of the kind",
+        "f.toml:16: want: it wants nothing; allowed: `at_least`, `at_most`, both, or `apart`: numbers",
+        "f.toml:18: flow: the flow goes from host 2 to itself; allowed: different `from` and `to`",
     ];
+    let found = problems(text);
     for (found, expected) in found.iter().zip(expected) {
         assert!(found.starts_with(expected), "{found}\n{expected}");
     }
     assert_eq!(found.len(), expected.len(), "{found:#?}");
-}
-
-#[test]
-fn what_is_missing_is_named_with_its_place() {
     assert_eq!(problems(""), ["f.toml: link: 0 of them; allowed: 1 to 8"]);
-    let found = problems("[[link]]\n[[flow]]\nkind = \"file\"\nfrom = 2\n");
-    assert!(found[0].starts_with("f.toml:1: link.rate: is not given; allowed: "), "{found:?}");
-    assert!(found[1].starts_with("f.toml:2: flow.size: is not given; allowed: "), "{found:?}");
-    assert!(
-        found[2].starts_with("f.toml:2: flow: the flow goes from host 2 to itself; allowed: "),
-        "{found:?}"
-    );
-}
-
-#[test]
-fn coalescing_is_given_whole() {
-    let text = SHORTEST.replace("[[flow]]", "coalesce = { frames = 8 }\n[[flow]]");
-    let found = problems(&text);
-    assert!(found[0].starts_with("f.toml:3: link.coalesce.frames: stands alone; allowed: both"), "{found:?}");
 }
 
 #[test]
 fn routers_have_a_rate_or_a_trace() {
-    let router = |keys: &str| SHORTEST.replace("[[flow]]", &format!("router = {{ {keys} }}\n[[flow]]"));
-    let found = |keys: &str| problems(&router(keys));
+    let router = |keys: &str| with("link", &format!("router = {{ {keys}, queue = \"100 ms\", nat = true }}"));
     assert_eq!(
-        found("rate = \"1 Mbit/s\", trace = \"t\", queue = \"1 ms\"")[0],
-        "f.toml:3: link.router.rate: stands beside a trace; allowed: `rate` or `trace`"
+        problems(&router("rate = \"1 Mbit/s\", trace = \"made-up:1\"")),
+        ["f.toml:3: link.router.rate: stands beside a trace; allowed: `rate` or `trace`"]
     );
-    assert!(
-        found("trace = \"none\", queue = \"1 ms\"")[0]
-            .starts_with("f.toml:3: link.router.trace: `none` cannot be read: No such file or directory")
-    );
-    assert_eq!(
-        found("queue = \"1 ms\""),
-        ["f.toml:3: link.router.queue: stands alone; allowed: `rate` or `trace`, and `queue`"]
-    );
-    assert_eq!(
-        found("nat = true"),
-        ["f.toml:3: link.router.nat: stands alone; allowed: `rate` or `trace`, and `queue`"]
-    );
-    let text = router("trace = \"made-up:1\", queue = \"100 ms\", nat = true");
-    let scenario = parse("f.toml", &format!("{text}bare = 1\n")).unwrap();
+    let unreadable = "f.toml:3: link.router.trace: `none` cannot be read: No such file or directory";
+    assert!(problems(&router("trace = \"none\""))[0].starts_with(unreadable));
+    let scenario = parse("f.toml", &format!("{}bare = 1\n", router("trace = \"made-up:1\""))).unwrap();
     assert!(scenario.translates(0) && scenario.flows[0].bare == Some(0));
-    assert_eq!(scenario.mbps_of_links(&scenario.flows[0]), scenario.links[0].quality.pace() as f64 / 1e6);
+    assert_eq!(scenario.mbps_of_links(&scenario.flows[0]), scenario.links[0].quality().pace() as f64 / 1e6);
     assert_eq!(parse("f.toml", &scenario.to_string()), Ok(scenario));
 }
 
 #[test]
-fn faults_take_what_their_kind_takes() {
-    let text = format!(
-        "{SHORTEST}[[fault]]\nkind = \"cable\"\nlink = 1\nhost = 2\nbegins = \"1 s\"\nends = \"2 s\"\n"
-    );
-    assert_eq!(parse("f.toml", &text).unwrap().faults[0].kind, FaultKind::Cable { host: 1 });
-    let found = problems(&text.replace("cable", "black-hole"));
-    assert_eq!(found, ["f.toml:8: fault.host: unknown key; allowed: kind, link, begins, ends"]);
+fn a_fault_of_a_cable_has_a_host() {
+    let fault = "[[fault]]\nkind = \"cable\"\nlink = 1\nhost = 2\nbegins = \"1 s\"\nends = \"2 s\"";
+    let fault = parse("f.toml", &with("flow", fault)).unwrap().faults[0];
+    assert_eq!((fault.kind, fault.host), (FaultKind::Cable, Some(1)));
 }
 
 /// Whatever `text` is: sentences, or a scenario that reads back as it is printed.

@@ -9,8 +9,10 @@ mod made_up;
 use std::fs::File;
 use std::io::Read;
 use std::path::Path;
+use std::sync::Arc;
 use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
 use tabane::config::problem::quoted;
 
 pub(crate) use made_up::MadeUp;
@@ -27,13 +29,26 @@ const PACKET_BITS: u64 = 1_500 * 8;
 /// A rate of nothing; a link that carries nothing at all is a fault.
 const RATE_LEAST: u64 = 1_000;
 
-/// A trace.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// A trace; in files its name, by which it is read.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(from = "String", into = "String")]
 pub(super) struct Trace {
     /// The file, from the working directory, or how it is made up.
     pub(super) name: String,
     /// When packets may leave, in order, in milliseconds.
-    times: Vec<u64>,
+    times: Arc<[u64]>,
+}
+
+impl From<String> for Trace {
+    fn from(name: String) -> Trace {
+        Trace { name, times: Arc::new([]) }
+    }
+}
+
+impl From<Trace> for String {
+    fn from(trace: Trace) -> String {
+        trace.name
+    }
 }
 
 impl Trace {
@@ -43,7 +58,7 @@ impl Trace {
             return Trace::read(&directory.join(name).display().to_string());
         };
         let seed = seed.parse().map_err(|_| format!("{} is no seed", quoted(seed)))?;
-        Ok(Trace { name: name.to_owned(), times: MadeUp::usual(seed).times() })
+        Ok(Trace { name: name.to_owned(), times: MadeUp::usual(seed).times().into() })
     }
 
     /// Reads the file at `path`.
@@ -67,7 +82,7 @@ impl Trace {
         }
         match times.last() {
             None | Some(0) => Err(format!("{} has no packet after its beginning", quoted(path))),
-            Some(_) => Ok(Trace { name: path.to_owned(), times }),
+            Some(_) => Ok(Trace { name: path.to_owned(), times: times.into() }),
         }
     }
 

@@ -50,16 +50,8 @@ pub(super) enum Carrier {
     UnixPair,
 }
 
-/// Where the bare cable stands in [`PATHS`].
-pub(super) const BARE: usize = 0;
 /// Where the bundle over one link stands in [`PATHS`].
 pub(super) const BUNDLE_1: usize = 1;
-/// Where the bundle over two links stands in [`PATHS`].
-pub(super) const BUNDLE_2: usize = 2;
-/// Where the same without sealing stands in [`PATHS`].
-pub(super) const UNSEALED_2: usize = 3;
-/// Where the bundle of large MTU stands in [`PATHS`].
-pub(super) const UNSEALED_JUMBO: usize = 4;
 
 /// All paths in the order of the table.
 pub(super) const PATHS: [Path; 10] = [
@@ -80,8 +72,6 @@ pub(super) const PATHS: [Path; 10] = [
     Path { key: "unsealed1", label: "unsealed, 1", links: 1, carrier: Carrier::Unsealed(None) },
     Path { key: "kernel1", label: "kernel path", links: 1, carrier: Carrier::Programs },
 ];
-/// Where the kernel path over one link stands in [`PATHS`].
-pub(super) const KERNEL: usize = 9;
 
 /// Paths that leave no machine, in the order of their table.
 pub(super) const MEMORY_PATHS: [Path; 4] = [
@@ -95,8 +85,6 @@ pub(super) const MEMORY_PATHS: [Path; 4] = [
     Path { key: "loopback", label: "loopback TCP", links: 1, carrier: Carrier::Loopback },
     Path { key: "unix", label: "Unix pair", links: 1, carrier: Carrier::UnixPair },
 ];
-/// Where the window without sealing stands in [`MEMORY_PATHS`].
-pub(super) const MEM_UNSEALED: usize = 1;
 
 impl Path {
     /// Lays the cables.

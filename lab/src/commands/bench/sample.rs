@@ -7,11 +7,12 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 
-use super::figure::{Figure, Figures};
 use super::path::{Carrier, Path};
+use super::summary::FIGURES;
 use tabane_kit::bundle::Bundle;
 use tabane_kit::counters;
 use tabane_kit::cpu::Usage;
+use tabane_kit::report::Report;
 use tabane_kit::topology::Topology;
 use tabane_kit::workload::iperf::{Flow, Kind, Server};
 use tabane_kit::workload::{datagrams, home, ping_pong};
@@ -21,18 +22,18 @@ const SETTLE: Duration = Duration::from_millis(300);
 /// Payload of the small datagrams.
 const SMALL_BYTES: usize = 64;
 
-/// Measures `path` with flows of `seconds` and adds a sample of every figure to `figures`.
-pub(super) fn take(path: &Path, daemon: &FilePath, seconds: u32, figures: &mut Figures) -> Result<()> {
+/// Measures `path` with flows of `seconds` and adds a sample of every figure to `report`.
+pub(super) fn take(path: &Path, daemon: &FilePath, seconds: u32, report: &mut Report) -> Result<()> {
     let topology = path.lay()?;
     let bundles = path.start(&topology, daemon)?;
-    let bench = Bench { path, topology: &topology, seconds };
+    let mut bench = Bench { path, topology: &topology, seconds, report };
     if path.carrier == Carrier::UnixPair {
-        return bench.at_home(figures);
+        return bench.at_home();
     }
-    bench.throughput(&bundles, figures)?;
-    bench.round_trips(figures)?;
+    bench.throughput(&bundles)?;
+    bench.round_trips()?;
     if path.carrier != Carrier::Mptcp {
-        bench.datagrams(figures)?;
+        bench.datagrams()?;
     }
     path.check(&topology).context(path.label)
 }
@@ -41,10 +42,11 @@ struct Bench<'a> {
     path: &'a Path,
     topology: &'a Topology,
     seconds: u32,
+    report: &'a mut Report,
 }
 
 impl Bench<'_> {
-    fn throughput(&self, bundles: &[Bundle<'_>], figures: &mut Figures) -> Result<()> {
+    fn throughput(&mut self, bundles: &[Bundle<'_>]) -> Result<()> {
         let (client, server) = self.path.hosts(self.topology);
         let _server = Server::start(server, self.path.stream())?;
         let pids: Vec<u32> = bundles.iter().filter_map(Bundle::pid).collect();
@@ -54,21 +56,21 @@ impl Bench<'_> {
         let used = Usage::now(&pids)?.since(before);
         let gigabytes = outcome.bytes as f64 / 1e9;
         let resent = counters::protocol(client, "Tcp", "RetransSegs")? - resent;
-        figures.push(Figure::Throughput, outcome.gbps);
-        figures.push(Figure::Retransmits, resent as f64);
-        figures.push(Figure::Cpu, used.machine_seconds / gigabytes);
+        self.push("gbps", outcome.gbps);
+        self.push("retransmits", resent as f64);
+        self.push("cpu_s_per_gb", used.machine_seconds / gigabytes);
         if !pids.is_empty() {
-            figures.push(Figure::DaemonCpu, used.processes_seconds / gigabytes);
+            self.push("daemon_cpu_s_per_gb", used.processes_seconds / gigabytes);
         }
         let four = Flow { connections: 4, ..self.flow(self.seconds) }.run(client)?;
-        figures.push(Figure::FourFlows, four.gbps);
+        self.push("four_gbps", four.gbps);
         Ok(())
     }
 
-    fn round_trips(&self, figures: &mut Figures) -> Result<()> {
+    fn round_trips(&mut self) -> Result<()> {
         let idle = self.ping_pong(Duration::from_secs(1))?;
-        figures.push(Figure::IdleMedian, idle.p50_us);
-        figures.push(Figure::IdleTail, idle.p99_us);
+        self.push("rtt_idle_p50_us", idle.p50_us);
+        self.push("rtt_idle_p99_us", idle.p99_us);
 
         let _server = Server::start(self.path.hosts(self.topology).1, self.path.stream())?;
         let seconds = self.seconds.min(2);
@@ -76,32 +78,37 @@ impl Bench<'_> {
         thread::sleep(SETTLE);
         let loaded = self.ping_pong(Duration::from_secs(seconds.into()) - 2 * SETTLE)?;
         load.finish()?;
-        figures.push(Figure::LoadedMedian, loaded.p50_us);
-        figures.push(Figure::LoadedTail, loaded.p99_us);
+        self.push("rtt_loaded_p50_us", loaded.p50_us);
+        self.push("rtt_loaded_p99_us", loaded.p99_us);
         Ok(())
     }
 
-    fn datagrams(&self, figures: &mut Figures) -> Result<()> {
+    fn datagrams(&mut self) -> Result<()> {
         let (client, server) = self.path.hosts(self.topology);
         let outcome = datagrams::blast(client, server, self.any_port(), SMALL_BYTES, Duration::from_secs(1))?;
-        figures.push(Figure::DatagramsSent, outcome.sent_per_second);
-        figures.push(Figure::DatagramsReceived, outcome.received_per_second);
-        figures.push(Figure::DatagramsLost, outcome.lost * 100.0);
+        self.push("udp64_sent_per_s", outcome.sent_per_second);
+        self.push("udp64_received_per_s", outcome.received_per_second);
+        self.push("udp64_lost_percent", outcome.lost * 100.0);
         Ok(())
     }
 
     /// Between two threads of this process; there is no kernel's stack to count anything.
-    fn at_home(&self, figures: &mut Figures) -> Result<()> {
+    fn at_home(&mut self) -> Result<()> {
         let duration = Duration::from_secs(self.seconds.into());
         let before = Usage::now(&[])?;
         let bytes = home::stream(duration)? as f64;
         let used = Usage::now(&[])?.since(before);
-        figures.push(Figure::Throughput, bytes * 8.0 / 1e9 / duration.as_secs_f64());
-        figures.push(Figure::Cpu, used.machine_seconds / (bytes / 1e9));
+        self.push("gbps", bytes * 8.0 / 1e9 / duration.as_secs_f64());
+        self.push("cpu_s_per_gb", used.machine_seconds / (bytes / 1e9));
         let idle = ping_pong::play_at_home(Duration::from_secs(1))?;
-        figures.push(Figure::IdleMedian, idle.p50_us);
-        figures.push(Figure::IdleTail, idle.p99_us);
+        self.push("rtt_idle_p50_us", idle.p50_us);
+        self.push("rtt_idle_p99_us", idle.p99_us);
         Ok(())
+    }
+
+    fn push(&mut self, figure: &str, value: f64) {
+        let unit = FIGURES.iter().find(|known| known.0 == figure).map_or("", |known| known.2);
+        self.report.push(format!("{}.{figure}", self.path.key), unit, value);
     }
 
     fn flow(&self, seconds: u32) -> Flow {

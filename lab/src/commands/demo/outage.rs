@@ -1,19 +1,18 @@
 //! Phase 2: a switch dies as a black hole while an iperf3 connection and a checksummed transfer use the bundle.
 
-use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::Result;
 
+use crate::scenario::{Faults, Figure, Measure};
 use tabane_kit::bundle::{self, Bundle};
-use tabane_kit::clock::milliseconds_between;
 use tabane_kit::counters::received_bytes;
 use tabane_kit::netns::Namespace;
 use tabane_kit::progress;
 use tabane_kit::rate::Bitrate;
-use tabane_kit::status::{Entry, LINK_DOWN, LINK_UP, Questions, Status, is_on};
+use tabane_kit::status::{LINK_DOWN, Questions};
 use tabane_kit::strip::Strip;
 use tabane_kit::topology::{Moment, Topology};
 use tabane_kit::workload::Stream;
@@ -38,14 +37,10 @@ const FILE_BYTES: u64 = 64 << 20;
 /// What the outage did.
 #[derive(Debug)]
 pub(super) struct Outage {
-    /// From the black hole to the first end's event, in milliseconds; `None`: nobody noticed.
-    pub(super) detected_ms: Option<f64>,
+    /// What the bundles tell of it, and of false alarms since they were started.
+    told: Vec<Measure>,
     /// What the daemon that noticed first saw.
     pub(super) reason: String,
-    /// From the revival until both ends had it up both ways, in milliseconds; `None`: it did not come back.
-    pub(super) recovered_ms: Option<f64>,
-    /// Events in which a link that worked was taken for dead, in the whole demonstration.
-    pub(super) false_alarms: usize,
     /// The checksummed transfer.
     pub(super) transfer: transfer::Outcome,
     /// The iperf3 connection, or why it was lost.
@@ -56,8 +51,21 @@ pub(super) struct Outage {
     pub(super) gbps_while_dead: f64,
 }
 
-/// Runs the phase from the first host to the second.
-pub(super) fn run(topology: &Topology, bundles: &[Bundle<'_>], link: Bitrate, seed: u64) -> Result<Outage> {
+impl Outage {
+    /// A figure that the bundles tell.
+    pub(super) fn told(&self, figure: Figure) -> Option<f64> {
+        self.told.iter().find(|measure| measure.figure == figure).map(|measure| measure.value)
+    }
+}
+
+/// Runs the phase from the first host to the second; the bundles were started at `since_ns`.
+pub(super) fn run(
+    topology: &Topology,
+    bundles: &[Bundle<'_>],
+    link: Bitrate,
+    since_ns: u64,
+    seed: u64,
+) -> Result<Outage> {
     let (client, receiver) = (topology.host(0), topology.host(1));
     let source = {
         let _step = progress::step("writing a file of random bytes");
@@ -77,12 +85,11 @@ pub(super) fn run(topology: &Topology, bundles: &[Bundle<'_>], link: Bitrate, se
     let flow = flow.finish().map_err(|error| format!("{error:#}"));
     let transfer = transfer.finish()?;
     let ends = bundles.iter().map(Bundle::status).collect::<Result<Vec<_>>>()?;
-    let noticed = first_notice(&ends, killed);
+    let notices = ends.iter().filter_map(|end| end.first_event(LINK_DOWN, VICTIM, killed.before_ns));
+    let first = notices.min_by_key(|event| event.at_ns);
     Ok(Outage {
-        detected_ms: noticed.as_ref().map(|(at_ns, _)| milliseconds_between(killed.after_ns, *at_ns)),
-        reason: noticed.map(|(_, detail)| detail).unwrap_or_default(),
-        recovered_ms: recovery(&ends, revived).map(|at_ns| milliseconds_between(revived.after_ns, at_ns)),
-        false_alarms: false_alarms(&ends, killed, revived),
+        told: Faults::death(VICTIM, killed, revived).figures(bundles, NICS.len() - 1, since_ns)?,
+        reason: first.map(|event| event.detail.clone()).unwrap_or_default(),
         stall_after_kill_ms: (transfer.gaps.longest().at_ns as f64 - killed.after_ns as f64) / 1e6,
         gbps_while_dead: mean_gbps(&changes),
         transfer,
@@ -145,33 +152,6 @@ impl Sampler<'_> {
         }
         Ok(())
     }
-}
-
-/// The earlier of both ends' events, with what was seen.
-fn first_notice(ends: &[Status], killed: Moment) -> Option<(u64, String)> {
-    let events = ends.iter().filter_map(|end| end.first_event(LINK_DOWN, VICTIM, killed.before_ns));
-    events.map(|event| (event.at_ns, event.detail.clone())).min()
-}
-
-/// When every direction at both ends was up for the first time again; `None` when the link is not up now.
-fn recovery(ends: &[Status], revived: Moment) -> Option<u64> {
-    let first_ups = ends.iter().flat_map(|end| {
-        let ups = end.events_of(LINK_UP, VICTIM, revived.before_ns);
-        // The detail names the direction; a later event of the same direction ends a false alarm.
-        let firsts: BTreeMap<&str, u64> =
-            ups.rev().map(|event| (event.detail.as_str(), event.at_ns)).collect();
-        firsts.into_values()
-    });
-    let is_whole = ends.iter().all(|end| end.is_ready(1, NICS.len() - 1));
-    first_ups.max().filter(|_| is_whole)
-}
-
-/// Links taken for dead that were not.
-fn false_alarms(ends: &[Status], killed: Moment, revived: Moment) -> usize {
-    let dead = killed.before_ns..=revived.after_ns;
-    let is_false =
-        |event: &&Entry| event.what == LINK_DOWN && !(is_on(event, VICTIM) && dead.contains(&event.at_ns));
-    ends.iter().map(|end| end.events.iter().filter(is_false).count()).sum()
 }
 
 /// What the device received between two changes, in 10^9 bits per second.

@@ -1,13 +1,14 @@
-//! Phase 1: one CUBIC connection over one bare link, and over the bundle of both.
+//! The speed of one CUBIC connection: over one bare link and the bundle of both in turn, and by the kernel path.
 
 use std::net::IpAddr;
+use std::path::Path;
 
 use anyhow::Result;
 
-use tabane_kit::bundle;
+use tabane_kit::bundle::{self, Bundle, Options};
 use tabane_kit::cpu::Usage;
 use tabane_kit::progress;
-use tabane_kit::report::Samples;
+use tabane_kit::report::Report;
 use tabane_kit::topology::{Topology, address};
 use tabane_kit::workload::Stream;
 use tabane_kit::workload::iperf::{Flow, Server};
@@ -15,41 +16,50 @@ use tabane_kit::workload::iperf::{Flow, Server};
 /// Length of a measurement.
 const SECONDS: u32 = 4;
 
-/// Both paths, a sample per round.
-#[derive(Debug)]
-pub(super) struct Speed {
-    /// One link alone.
-    pub(super) single: Flows,
-    /// The bundle over both links.
-    pub(super) bundle: Flows,
-}
-
-/// Samples of one path.
-#[derive(Debug)]
-pub(super) struct Flows {
-    /// Payload that arrived, Gbit/s.
-    pub(super) gbps: Samples,
-    /// TCP segments sent again.
-    pub(super) retransmits: Samples,
-    /// CPU time of the whole machine, for 10^9 bytes.
-    pub(super) cpu: Samples,
-}
-
-/// Measures both paths in turn, `rounds` times, from the first host to the second.
-pub(super) fn measure(topology: &Topology, rounds: usize) -> Result<Speed> {
+/// Measures `single`, one link alone, and `bundle`, both, in turn, `rounds` times, from the first host to the second.
+pub(super) fn measure(topology: &Topology, rounds: usize, report: &mut Report) -> Result<()> {
     let _server = Server::start(topology.host(1), Stream::Tcp)?;
-    let mut speed = Speed { single: Flows::new(), bundle: Flows::new() };
-    let bare = IpAddr::V4(address(0, 1));
     for round in 1..=rounds {
-        measure_flow(topology, &format!("one link alone, {round} of {rounds}"), bare, &mut speed.single)?;
-        let bundled = bundle::address(1);
-        measure_flow(topology, &format!("the bundle, {round} of {rounds}"), bundled, &mut speed.bundle)?;
+        let bare = IpAddr::V4(address(0, 1));
+        measure_flow(topology, &format!("one link alone, {round} of {rounds}"), bare, "single", report)?;
+        let what = format!("the bundle, {round} of {rounds}");
+        measure_flow(topology, &what, bundle::address(1), "bundle", report)?;
     }
-    Ok(speed)
+    Ok(())
 }
 
-/// Measures one connection to `server`.
-pub(super) fn measure_flow(topology: &Topology, what: &str, server: IpAddr, flows: &mut Flows) -> Result<()> {
+/// Measures `kernel`: bundles whose frames are carried by programs in the kernel, or says why this machine has none.
+pub(super) fn measure_kernel_path(
+    topology: &Topology,
+    daemon: &Path,
+    rounds: usize,
+    report: &mut Report,
+) -> Result<Option<String>> {
+    let mut bundles = {
+        let _step = progress::step("starting bundles whose frames are carried by programs in the kernel");
+        Bundle::start_all(topology, &Options::by_programs(daemon, "auto"))?
+    };
+    let why_not = bundles[0].status()?.cells_because;
+    if why_not.is_none() {
+        Bundle::wait_for_programs(&mut bundles)?;
+        let _server = Server::start(topology.host(1), Stream::Tcp)?;
+        for round in 1..=rounds {
+            let what = format!("the kernel path, {round} of {rounds}");
+            measure_flow(topology, &what, bundle::address(1), "kernel", report)?;
+        }
+    }
+    Bundle::stop_all(bundles)?;
+    Ok(why_not)
+}
+
+/// Measures one connection to `server` over `path`: payload that arrived, TCP segments sent again, and CPU time of the whole machine.
+fn measure_flow(
+    topology: &Topology,
+    what: &str,
+    server: IpAddr,
+    path: &str,
+    report: &mut Report,
+) -> Result<()> {
     let before = Usage::now(&[])?;
     let outcome = {
         let _step = progress::step(what);
@@ -57,16 +67,8 @@ pub(super) fn measure_flow(topology: &Topology, what: &str, server: IpAddr, flow
     };
     println!("  {what:<26} {:5.2} Gbit/s, {} retransmits", outcome.gbps, outcome.retransmits);
     let used = Usage::now(&[])?.since(before).machine_seconds;
-    flows.gbps.push(outcome.gbps);
-    flows.retransmits.push(outcome.retransmits as f64);
-    flows.cpu.push(used / (outcome.bytes as f64 / 1e9));
+    report.push(format!("{path}_gbps"), "Gbit/s", outcome.gbps);
+    report.push(format!("retransmits_{path}"), "segments", outcome.retransmits as f64);
+    report.push(format!("{path}_cpu_s_per_gb"), "s/GB", used / (outcome.bytes as f64 / 1e9));
     Ok(())
-}
-
-impl Flows {
-    pub(super) fn new() -> Flows {
-        let [gbps, retransmits, cpu] =
-            ["Gbit/s", "segments", "s/GB"].map(|unit| Samples::new(unit, Vec::new()));
-        Flows { gbps, retransmits, cpu }
-    }
 }

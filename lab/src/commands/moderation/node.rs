@@ -11,8 +11,8 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 
-use super::path::Ending;
-use super::{LINKS, Measured, Options, PACE, Paced, Trial};
+use super::{Measured, Options, PACE, Paced, Trial, WAYS, trials};
+use crate::commands::pair::{Ending, LINKS};
 use tabane_kit::counters::received_bytes;
 use tabane_kit::guest::pair::{self, ANSWER_WITHIN, Answers, Talk};
 use tabane_kit::netns::Namespace;
@@ -33,15 +33,15 @@ pub(super) fn work(options: &Options, side: usize) -> Result<()> {
     if side == 1 {
         return answer(options, &host, &daemon);
     }
-    let trials = options.trials();
     let measured: Vec<Measured> =
-        trials.map(|trial| ask(&host, trial, options.seconds, &daemon)).collect::<Result<_>>()?;
+        trials(options).map(|trial| ask(&host, trial, options.seconds, &daemon)).collect::<Result<_>>()?;
     options.guest.hand_over(&measured)
 }
 
 /// Has one flow measured.
 fn ask(host: &Namespace, trial: Trial, seconds: u32, daemon: &Path) -> Result<Measured> {
-    let _step = progress::step(&format!("{}, interrupts after {} us", trial.way.label(), trial.wait_us));
+    let name = WAYS.iter().find(|(way, _)| *way == trial.way).map_or("", |(_, name)| name);
+    let _step = progress::step(&format!("{name}, interrupts after {} us", trial.wait_us));
     let mut talk = Talk::call(host)?;
     talk.say(&trial)?;
     moderate(host, trial.wait_us)?;
@@ -60,7 +60,7 @@ fn ask(host: &Namespace, trial: Trial, seconds: u32, daemon: &Path) -> Result<Me
 /// Answers as often as it will be asked.
 fn answer(options: &Options, host: &Namespace, daemon: &Path) -> Result<()> {
     let answers = Answers::listen(host)?;
-    for _ in options.trials() {
+    for _ in trials(options) {
         let mut talk = answers.take()?;
         let trial: Trial = talk.hear()?;
         moderate(host, trial.wait_us)?;

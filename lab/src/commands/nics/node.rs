@@ -10,13 +10,16 @@ use std::path::Path;
 use std::thread;
 
 use anyhow::{Context, Result};
+use serde::{Deserialize, Serialize};
 
-use super::path::{Counted, Ending, Way};
-use super::{CONNECTIONS, Crossed, LINKS, Measured, Options, Speed};
+use super::{CONNECTIONS, Crossed, Measured, Speed, WAYS, trials};
+use crate::commands::pair::{Ending, LINKS, Options, Way, nics};
+use tabane_kit::counters::packets;
 use tabane_kit::cpu::Usage;
 use tabane_kit::guest::pair::{self, Answers, Talk};
 use tabane_kit::netns::{Namespace, joined};
 use tabane_kit::progress;
+use tabane_kit::status::Questions;
 use tabane_kit::workload::Stream;
 use tabane_kit::workload::delivery::{self, Taker};
 use tabane_kit::workload::iperf::{Flow, Kind, Server};
@@ -35,13 +38,13 @@ pub(super) fn work(options: &Options, side: usize) -> Result<()> {
         return answer(options, &host, &daemon);
     }
     let measured: Vec<Measured> =
-        options.trials().map(|way| ask(options, &host, way, &daemon)).collect::<Result<_>>()?;
+        trials(options).map(|way| ask(options, &host, way, &daemon)).collect::<Result<_>>()?;
     options.guest.hand_over(&measured)
 }
 
 /// Has one way measured.
 fn ask(options: &Options, host: &Namespace, way: Way, daemon: &Path) -> Result<Measured> {
-    let _step = progress::step(way.label());
+    let _step = progress::step(WAYS.iter().find(|known| known.0 == way).map_or("", |known| known.2));
     let mut talk = Talk::call(host)?;
     talk.say(&way)?;
     let path = Ending::make(way, host, 0, daemon)?;
@@ -49,10 +52,10 @@ fn ask(options: &Options, host: &Namespace, way: Way, daemon: &Path) -> Result<M
     path.wait_until_it_carries(1)?;
     let speeds = CONNECTIONS.map(|connections| fill(&mut talk, options, host, way, connections));
     let speeds = speeds.into_iter().collect::<Result<_>>()?;
-    let before = counted(&mut talk, &path)?;
+    let before = counted(&mut talk, host, &path)?;
     let whole = CONNECTIONS.map(|connections| send(options, host, way, connections));
     let whole = whole.into_iter().sum::<Result<u64>>()?;
-    let after = counted(&mut talk, &path)?;
+    let after = counted(&mut talk, host, &path)?;
     path.end()?;
     Ok(Measured { way, speeds, whole, crossed: crossed(before, after) })
 }
@@ -87,9 +90,38 @@ fn send(options: &Options, host: &Namespace, way: Way, connections: u8) -> Resul
     Ok(sent.iter().filter(|delivery| delivery.sha256_ok).count() as u64)
 }
 
+/// What one end has sent and received so far.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+struct Counted {
+    /// Packets of all links, sent and received.
+    packets: [u64; 2],
+    /// Frames and bytes that programs sent, and received.
+    by_programs: [[u64; 2]; 2],
+    /// Frames sent in cells.
+    in_cells: u64,
+}
+
+impl Counted {
+    /// As it is now.
+    fn now(host: &Namespace, path: &Ending<'_>) -> Result<Counted> {
+        let mut counted = Counted { packets: packets(host, &nics())?, by_programs: [[0; 2]; 2], in_cells: 0 };
+        let Some(bundle) = &path.bundle else { return Ok(counted) };
+        let status = bundle.status()?;
+        counted.in_cells = status.counter("frames_sent");
+        for kernel in status.peers.first().context("no peer")?.paths.iter().filter_map(|path| path.kernel) {
+            let now =
+                [[kernel.frames_sent, kernel.bytes_sent], [kernel.frames_received, kernel.bytes_received]];
+            for (sum, more) in counted.by_programs.iter_mut().flatten().zip(now.into_iter().flatten()) {
+                *sum += more;
+            }
+        }
+        Ok(counted)
+    }
+}
+
 /// What both ends have counted: first this one, for the other one's bundle ends with its last answer.
-fn counted(talk: &mut Talk, path: &Ending<'_>) -> Result<[Counted; 2]> {
-    let own = path.counted()?;
+fn counted(talk: &mut Talk, host: &Namespace, path: &Ending<'_>) -> Result<[Counted; 2]> {
+    let own = Counted::now(host, path)?;
     talk.say(&())?;
     Ok([own, talk.hear()?])
 }
@@ -114,7 +146,7 @@ fn answer(options: &Options, host: &Namespace, daemon: &Path) -> Result<()> {
     let most = CONNECTIONS.into_iter().max().context("no connections")?;
     let takers = (0..most).map(|number| host.enter(|| Taker::listen(PORT + u16::from(number)))?);
     let takers = takers.collect::<Result<Vec<_>>>()?;
-    for _ in options.trials() {
+    for _ in trials(options) {
         let mut talk = answers.take()?;
         let way = talk.hear()?;
         let path = Ending::make(way, host, 1, daemon)?;
@@ -124,10 +156,10 @@ fn answer(options: &Options, host: &Namespace, daemon: &Path) -> Result<()> {
             talk.say(&Usage::now(&[])?.machine_seconds)?;
         }
         talk.hear::<()>()?;
-        talk.say(&path.counted()?)?;
+        talk.say(&Counted::now(host, &path)?)?;
         CONNECTIONS.into_iter().try_for_each(|connections| take(&takers[..connections.into()]))?;
         talk.hear::<()>()?;
-        talk.say(&path.counted()?)?;
+        talk.say(&Counted::now(host, &path)?)?;
         path.end()?;
     }
     options.guest.hand_over(&())

@@ -26,7 +26,7 @@ pub(super) struct Connections {
 }
 
 /// What became of one of them.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Default, Serialize)]
 pub(super) struct Fate {
     pub(super) name: String,
     /// Bytes of payload that arrived.
@@ -121,14 +121,6 @@ fn of_datagrams(name: String, outcome: Result<sequence::Outcome>, began_ns: u64)
 impl Fate {
     /// Of a connection that never was, or whose ends broke.
     fn never(name: String, error: &anyhow::Error) -> Fate {
-        Fate {
-            name,
-            bytes: 0,
-            damaged: 0,
-            stall_s: 0.0,
-            stall_at_s: 0.0,
-            lost_share: None,
-            lost: Some(format!("{error:#}")),
-        }
+        Fate { name, lost: Some(format!("{error:#}")), ..Fate::default() }
     }
 }

@@ -1,5 +1,6 @@
 //! Tables and verdicts of what two runs of three contestants gave.
 
+use super::super::contestant::With;
 use super::super::file;
 use super::*;
 
@@ -47,7 +48,7 @@ fn runs(speeds: [f64; 2], offered: f64) -> Outcome {
 
 fn found(name: &str) -> Found {
     let seen = |contestant, outcome| Seen { contestant, outcome };
-    let bundle = Contestant::Bundle(tabane_proto::PolicyKind::Adaptive);
+    let bundle = Contestant::Bundle(tabane_proto::PolicyKind::Adaptive, With::Nothing);
     let seen = vec![
         seen(Contestant::BestLink, runs([900.0, 1000.0], 100.0)),
         seen(bundle, runs([1800.0, 1900.0], 80.0)),

@@ -1,0 +1,144 @@
+//! Applications that know nothing of bundles: their servers, and clients that use them for some seconds.
+
+use std::net::IpAddr;
+use std::process::Command;
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use tempfile::NamedTempFile;
+
+use super::{database, ganesha, store, web};
+use crate::netns::Namespace;
+use crate::prerequisites::{GANESHA, NFS_CAT, NGINX, PGBENCH, REDIS, REDIS_BENCHMARK, SETPRIV, Tool, WRK};
+use crate::process::Process;
+
+/// Clients at once.
+pub const CLIENTS: u16 = 8;
+/// How much longer than planned a load may take, an outage included; that of a store ends by its requests.
+const OVERTIME: Duration = Duration::from_secs(120);
+
+/// What clients do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum App {
+    /// They fetch 16 MiB files from nginx.
+    WebLarge,
+    /// They fetch 1 KiB files from it.
+    WebSmall,
+    /// They do transactions of PostgreSQL.
+    Database,
+    /// They set values of Redis.
+    Store,
+    /// They read a 16 MiB file from nfs-ganesha.
+    Files,
+}
+
+/// A server; it ends with the value.
+#[derive(Debug)]
+pub enum Server {
+    /// nginx.
+    Web(web::Server),
+    /// PostgreSQL.
+    Database(database::Server),
+    /// Redis.
+    Store(store::Server),
+    /// nfs-ganesha.
+    Files(ganesha::Server),
+}
+
+/// What became of the clients.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Outcome {
+    /// 10^6 bits per second, where bytes are what counts; else requests or transactions per second.
+    pub speed: f64,
+    /// Requests, transactions or clients that failed.
+    pub failed: u64,
+}
+
+/// Clients at work.
+#[derive(Debug)]
+pub enum Load {
+    /// A program that is all of them.
+    Program(Program),
+    /// Those of NFS.
+    Files(ganesha::Load),
+}
+
+/// A program that is clients, and reports in its output.
+#[derive(Debug)]
+pub struct Program {
+    process: Process,
+    limit: Duration,
+    read: fn(&str) -> Result<Outcome>,
+    _script: Option<NamedTempFile>,
+}
+
+impl App {
+    /// Programs that it needs.
+    #[must_use]
+    pub const fn tools(self) -> &'static [Tool] {
+        match self {
+            App::WebLarge | App::WebSmall => &[NGINX, WRK],
+            App::Database => &[PGBENCH, SETPRIV],
+            App::Store => &[REDIS, REDIS_BENCHMARK],
+            App::Files => &[GANESHA, NFS_CAT],
+        }
+    }
+
+    /// Whether bytes are what counts, and not requests.
+    #[must_use]
+    pub const fn is_of_bytes(self) -> bool {
+        matches!(self, App::WebLarge | App::Files)
+    }
+
+    /// Starts its server in `host`; what files hold is made from `seed`.
+    pub fn serve(self, host: &Namespace, seed: u64) -> Result<Server> {
+        Ok(match self {
+            App::WebLarge | App::WebSmall => Server::Web(web::Server::start(host)?),
+            App::Database => Server::Database(database::Server::start(host)?),
+            App::Store => Server::Store(store::Server::start(host)?),
+            App::Files => Server::Files(ganesha::Server::start(host, seed)?),
+        })
+    }
+}
+
+impl Server {
+    /// Starts the clients of `app` in `host`; this server, which is its, has the address `at` there.
+    pub fn load(&self, app: App, host: &Namespace, at: IpAddr, seconds: u32) -> Result<Load> {
+        Ok(Load::Program(match self {
+            Server::Web(_) if app == App::WebSmall => web::load(host, at, web::File::Small, seconds)?,
+            Server::Web(_) => web::load(host, at, web::File::Large, seconds)?,
+            Server::Database(_) => database::load(host, at, seconds)?,
+            Server::Store(_) => store::load(host, at, seconds)?,
+            Server::Files(server) => return Ok(Load::Files(server.load(host, at, CLIENTS, seconds)?)),
+        }))
+    }
+}
+
+impl Program {
+    /// Starts `command`, which takes about `seconds`, and whose output `read` understands.
+    pub(super) fn start(
+        command: Command,
+        seconds: u32,
+        read: fn(&str) -> Result<Outcome>,
+        script: Option<NamedTempFile>,
+    ) -> Result<Program> {
+        let limit = Duration::from_secs(seconds.into()) + OVERTIME;
+        Ok(Program { process: Process::start(command)?, limit, read, _script: script })
+    }
+}
+
+impl Load {
+    /// Waits for its end.
+    pub fn finish(self) -> Result<Outcome> {
+        match self {
+            Load::Program(Program { process, limit, read, .. }) => {
+                let output = process.wait(limit)?.success("the clients")?;
+                read(&output).with_context(|| format!("what the clients report: {output}"))
+            }
+            Load::Files(load) => {
+                let ganesha::Outcome { mbps, failed } = load.finish();
+                Ok(Outcome { speed: mbps, failed })
+            }
+        }
+    }
+}
