@@ -287,7 +287,7 @@ test-all: rust
 NIGHTLY_TOOLS := etcd=etcd-server etcdctl=etcd-client dnsmasq=dnsmasq-base chromium=chromium
 nightly: test-tools vm-setup vm-setup-backports
 	@lab/packages.sh $(NIGHTLY_TOOLS)
-	TABANE_GUESTS=1 TABANE_SIM_SEEDS=5000 TABANE_SEEDS=0..500 $(RUN_TESTS) lab/tests.sh all \
+	TABANE_GUESTS=1 TABANE_SEEDS=0..5000 $(RUN_TESTS) lab/tests.sh all \
 	  -E 'test(/^nightly::/) - test(/::a_package_/) + binary_id(tabane-sim::all) + binary_id(tabane-kernel::programs)'
 
 sim-nightly:
@@ -345,7 +345,7 @@ miri: rust
 SHARD ?= 0/400
 mutants: $(TOOLS)/cargo-mutants-27.1.0
 	rm -rf target/mutants/$(subst /,-of-,$(SHARD))
-	-TABANE_SIM_SEEDS=100 $(TOOLS)/cargo-mutants mutants --no-shuffle --sharding round-robin --shard $(SHARD) --output target/mutants/$(subst /,-of-,$(SHARD))
+	-TABANE_SEEDS=0..100 $(TOOLS)/cargo-mutants mutants --no-shuffle --sharding round-robin --shard $(SHARD) --output target/mutants/$(subst /,-of-,$(SHARD))
 	lab/mutants.py target/mutants/$(subst /,-of-,$(SHARD))/mutants.out/outcomes.json
 
 style: rust

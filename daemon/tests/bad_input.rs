@@ -122,6 +122,11 @@ fn values_and_units_out_of_range() {
         &file_refusal(format!("{LINK}rate = \"1000\"\n")),
         "tb.toml:3: link.rate: `1000` has no unit; ",
     );
+    assert_starts(&file_refusal(format!("policy = \"rrr\"\n{LINK}")), "tb.toml:1: policy: ");
+    assert_starts(
+        &file_refusal(format!("{LINK}[[class]]\nmatch = {{ dscp = 64 }}\npolicy = \"rr\"\n")),
+        "tb.toml:4: class.match.dscp: ",
+    );
 }
 
 fn unknown_ciphers() {

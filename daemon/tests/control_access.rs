@@ -40,15 +40,15 @@ const IMPOSTOR: &str = "TABANE_TEST_IMPOSTOR";
 /// Says that this program runs in a network namespace of its own.
 const ALONE: &str = "TABANE_TEST_ALONE";
 
-pub(crate) const TRIALS: &[(&str, Test)] = &[
-    ("only_root_and_the_owner_may_ask", only_root_and_the_owner_may_ask),
-    ("members_of_the_group_may_ask", members_of_the_group_may_ask),
-    ("watchers_may_look", watchers_may_look),
-    ("keys_are_for_owners_alone", keys_are_for_owners_alone),
-    ("an_impostor_gets_nothing", an_impostor_gets_nothing),
-    ("watchers_leave_room_for_owners", watchers_leave_room_for_owners),
-    ("nobody_stops_the_tools", nobody_stops_the_tools),
-    ("a_bundle_names_no_files_for_root", a_bundle_names_no_files_for_root),
+pub(crate) const TRIALS: &[(&str, Test)] = staged![
+    only_root_and_the_owner_may_ask,
+    members_of_the_group_may_ask,
+    watchers_may_look,
+    keys_are_for_owners_alone,
+    an_impostor_gets_nothing,
+    watchers_leave_room_for_owners,
+    nobody_stops_the_tools,
+    a_bundle_names_no_files_for_root,
 ];
 
 /// What this program does in place of testing, when it was started as an impostor.

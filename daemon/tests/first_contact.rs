@@ -2,7 +2,7 @@
 //!
 //! Each trial is a shell script on the [`stage`].
 
-use crate::stage::{START, Test, shell};
+use crate::stage::{self, Test};
 use libtest_mimic::Failed;
 
 /// Gives the script an `/etc` of its own, a second host `far` at the other end of two cables, and `at far` beside `at near`.
@@ -13,25 +13,22 @@ at() { case $1 in near) shift; "$TABANE" "$@";; far) shift; ip netns exec far un
 until_says() { for _ in $(seq 400); do at $1 status -v 2>/dev/null | grep -q "$2" && return; sleep 0.02; done; at $1 status -v >&2; cat log* >&2; exit 97; }
 "#;
 
-pub(crate) const TRIALS: &[(&str, Test)] = &[
-    ("a_bundle_is_set_up_joined_and_forgotten", set_up),
-    ("what_init_and_join_are_told_is_in_force", told),
-    ("an_open_bundle_is_set_up_and_joined", open),
-    ("what_does_not_fit_is_named", mismatches),
-    ("a_name_is_needed_where_several_bundles_are_up", names),
-    ("a_line_that_is_not_whole_writes_nothing", damaged),
+pub(crate) const TRIALS: &[(&str, Test)] = staged![
+    a_bundle_is_set_up_joined_and_forgotten,
+    what_init_and_join_are_told_is_in_force,
+    an_open_bundle_is_set_up_and_joined,
+    what_does_not_fit_is_named,
+    a_name_is_needed_where_several_bundles_are_up,
+    a_line_that_is_not_whole_writes_nothing,
 ];
 
-/// What a script prints; it must succeed.
+/// What a script of two hosts prints.
 fn printed(script: &str) -> Result<String, Failed> {
-    let output = shell(&format!("{START} {TWO_HOSTS} {script}"))?;
-    let (text, errors) = (String::from_utf8(output.stdout)?, String::from_utf8_lossy(&output.stderr));
-    assert!(output.status.success(), "{:?}: {text}{errors}", output.status);
-    Ok(text)
+    stage::printed(&format!("{TWO_HOSTS} {script}"))
 }
 
 /// From nothing to a link that dies, and back to nothing.
-fn set_up() -> Result<(), Failed> {
+fn a_bundle_is_set_up_joined_and_forgotten() -> Result<(), Failed> {
     let text = printed(
         r#"
         at near init --yes --no-start >told || exit 3
@@ -57,7 +54,7 @@ fn set_up() -> Result<(), Failed> {
 }
 
 /// Name, key, policy, port, MTU, links, addresses, files: what the first machine is told reaches the second where it has to be the same.
-fn told() -> Result<(), Failed> {
+fn what_init_and_join_are_told_is_in_force() -> Result<(), Failed> {
     let text = printed(
         r#"
         "$TABANE" genkey own; mkdir near far
@@ -80,7 +77,7 @@ fn told() -> Result<(), Failed> {
 }
 
 /// The line says so, too.
-fn open() -> Result<(), Failed> {
+fn an_open_bundle_is_set_up_and_joined() -> Result<(), Failed> {
     let text = printed(
         r#"
         at near init --insecure --yes --no-start --link eth1 --address none >told || exit 3
@@ -94,7 +91,7 @@ fn open() -> Result<(), Failed> {
 }
 
 /// Each pair of nodes has something that does not fit; the first line of the status names it.
-fn mismatches() -> Result<(), Failed> {
+fn what_does_not_fit_is_named() -> Result<(), Failed> {
     let pairs = [
         ("--key a", "--key b", "eth1: .* has another key; give both nodes the same key file"),
         (
@@ -123,7 +120,7 @@ fn mismatches() -> Result<(), Failed> {
 }
 
 /// A second bundle has a port of its own, and commands ask which one is meant.
-fn names() -> Result<(), Failed> {
+fn a_name_is_needed_where_several_bundles_are_up() -> Result<(), Failed> {
     let text = printed(
         r#"
         at near init --yes --no-start --link eth1 >/dev/null || exit 3
@@ -143,7 +140,7 @@ fn names() -> Result<(), Failed> {
     Ok(())
 }
 
-fn damaged() -> Result<(), Failed> {
+fn a_line_that_is_not_whole_writes_nothing() -> Result<(), Failed> {
     let text = printed(
         r#"
         at near init --yes --no-start --link eth1 >told || exit 3

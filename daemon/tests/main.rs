@@ -4,6 +4,10 @@
 macro_rules! trials {
     ($($test:ident),* $(,)?) => { &[$((stringify!($test), $test as fn())),*] };
 }
+/// The same on the stage.
+macro_rules! staged {
+    ($($test:ident),* $(,)?) => { &[$((stringify!($test), $test as crate::stage::Test)),*] };
+}
 
 mod bad_input;
 mod beside;
@@ -12,7 +16,6 @@ mod environment;
 mod first_contact;
 mod privileges;
 mod protection;
-mod refusal;
 mod robustness;
 mod stage;
 

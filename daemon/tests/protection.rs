@@ -2,40 +2,28 @@
 //!
 //! Each trial is a shell script on the [`stage`].
 
-use crate::stage::{START, Test, shell};
+use crate::stage::{Test, printed};
 use libtest_mimic::Failed;
 
-pub(crate) const TRIALS: &[(&str, Test)] = &[
-    ("nodes_that_state_ciphers_seal_with_them_and_the_others_follow", ciphers),
-    ("a_node_that_is_not_on_the_list_of_the_start_is_refused", listed),
-    ("a_stolen_node_is_shut_out_while_the_others_carry_on", stolen_node),
+pub(crate) const TRIALS: &[(&str, Test)] = staged![
+    nodes_that_state_ciphers_seal_with_them_and_the_others_follow,
+    a_node_that_is_not_on_the_list_of_the_start_is_refused,
+    a_stolen_node_is_shut_out_while_the_others_carry_on,
 ];
 
-/// What a script prints; it must succeed.
-fn printed(script: &str) -> Result<String, Failed> {
-    let output = shell(script)?;
-    let (text, errors) = (String::from_utf8(output.stdout)?, String::from_utf8_lossy(&output.stderr));
-    assert!(output.status.success(), "{:?}: {text}{errors}", output.status);
-    Ok(text)
-}
-
 /// Two bundles over one cable: each seals with what it states; one that states nothing follows the other.
-fn ciphers() -> Result<(), Failed> {
-    let script = format!(
-        r#"{START} mount -t tmpfs none /run; ip netns add far; ip link set eth2 netns far; ip -n far link set eth2 up
-        ip link set eth1 up; "$TABANE" genkey key
-        far() {{ ip netns exec far "$TABANE" "$@"; }}
-        pair() {{ start "--link eth1 --key key --address 10.9.0.1/24 $1"
-            far up --link eth2 --key key --address 10.9.0.2/24 $2 2>far.log & far=$!
+fn nodes_that_state_ciphers_seal_with_them_and_the_others_follow() -> Result<(), Failed> {
+    let script = r#"lay; "$TABANE" genkey key
+        pair() { start "--link eth1 --key key --address 10.9.0.1/24 $1"
+            far_up --key key --address 10.9.0.2/24 $2
             for _ in $(seq 500); do "$TABANE" events | grep -q link-up && far events | grep -q link-up && break; sleep 0.02; done
             ping -q -c 20 -i 0.01 -s 8000 -W 2 10.9.0.2 | grep -oE ' [0-9]+ received'
             "$TABANE" status -v | grep -oE '[a-z0-9-]+ sent, [a-z0-9-]+ received|, [a-z0-9-]+, keys'
             far status --json | grep -oE '"cipher_[a-z]+": "[^"]+"'
-            "$TABANE" down; wait $pid || exit 3; far down; wait $far || exit 4; }}
+            "$TABANE" down; wait $pid || exit 3; far down; wait $far || exit 4; }
         pair "--cipher aes-256-gcm" "--cipher chacha20-poly1305"
         pair "--cipher auto" "--cipher chacha20-poly1305"
-        ip netns del far"#
-    );
+        ip netns del far"#;
     let want = [
         " 20 received",
         "aes-256-gcm sent, chacha20-poly1305 received",
@@ -46,41 +34,35 @@ fn ciphers() -> Result<(), Failed> {
         "\"cipher_received\": \"chacha20-poly1305\"",
         "\"cipher_sent\": \"chacha20-poly1305\"",
     ];
-    assert_eq!(printed(&script)?.lines().collect::<Vec<_>>(), want);
+    assert_eq!(printed(script)?.lines().collect::<Vec<_>>(), want);
     Ok(())
 }
 
 /// Who has the key of the group alone is refused by a node that was started with a list.
-fn listed() -> Result<(), Failed> {
-    let script = format!(
-        r#"{START} mount -t tmpfs none /run; ip netns add far; ip link set eth2 netns far; ip -n far link set eth2 up
-        ip link set eth1 up; "$TABANE" genkey key; for n in 0 1; do "$TABANE" genkey --node own$n >public$n; done
-        far() {{ ip netns exec far "$TABANE" "$@"; }}
-        until_event() {{ for _ in $(seq 500); do "$TABANE" events | grep -q "$1" && return; sleep 0.02; done; cat log far.log >&2; exit 97; }}
+fn a_node_that_is_not_on_the_list_of_the_start_is_refused() -> Result<(), Failed> {
+    let script = r#"lay; "$TABANE" genkey key; for n in 0 1; do "$TABANE" genkey --node own$n >public$n; done
         start "--link eth1 --key key --node-key own0 --allow $(cat public1)"
-        far up --link eth2 --key key 2>far.log & far=$!; until_event peer-refused; "$TABANE" events | grep -c peer-joined
-        far down; wait $far || exit 3; far up --link eth2 --key key --node-key own1 2>far.log & far=$!; until_event peer-joined
+        far_up --key key; until_event peer-refused; "$TABANE" events | grep -c peer-joined
+        far down; wait $far || exit 3; far_up --key key --node-key own1; until_event peer-joined
         "$TABANE" status --json | grep -c "\"node_key\": \"$(cat public1)\""
-        "$TABANE" down; wait $pid || exit 4; far down; wait $far || exit 5; ip netns del far"#
-    );
-    assert_eq!(printed(&script)?, "0\n1\n");
+        leave"#;
+    assert_eq!(printed(script)?, "0\n1\n");
     Ok(())
 }
 
 /// Three bundles on one switch, the third without a key of its own at first, as nodes are while keys are given out.
 /// Then lists are made, and the third, which keeps the key of the group, is taken off them.
-fn stolen_node() -> Result<(), Failed> {
-    let script = format!(
-        r#"{START} mount -t tmpfs none /run; ip link add br0 type bridge mcast_snooping 0; ip link set br0 up
+fn a_stolen_node_is_shut_out_while_the_others_carry_on() -> Result<(), Failed> {
+    let script = r#"mount -t tmpfs none /run; ip link add br0 type bridge mcast_snooping 0; ip link set br0 up
         ip link set eth2 master br0; ip link set eth2 up; ip link set eth1 up
         for n in 1 2; do ip netns add n$n; ip link add p$n master br0 type veth peer name eth1 netns n$n
             ip link set p$n up; ip -n n$n link set eth1 up; done
-        at() {{ n=$1; shift; if [ $n = 0 ]; then "$TABANE" "$@"; else ip netns exec n$n "$TABANE" "$@"; fi; }}
+        at() { n=$1; shift; if [ $n = 0 ]; then "$TABANE" "$@"; else ip netns exec n$n "$TABANE" "$@"; fi; }
         "$TABANE" genkey key; for n in 0 1 2; do "$TABANE" genkey --node own$n >public$n; done; stat -c %a own0
-        up() {{ n=$1; shift; at $n up --link eth1 --key key --address 10.9.0.$((n+1))/24 "$@" 2>log$n & eval "pid$n=\$!"; }}
-        peers() {{ at $1 status --json 2>/dev/null | grep -c '"name": "'; }}
-        until_peers() {{ for _ in $(seq 600); do [ "$(peers $1)" = $(($2+1)) ] && return; sleep 0.02; done
-            at $1 status >&2; cat log* >&2; exit 97; }}
+        up() { n=$1; shift; at $n up --link eth1 --key key --address 10.9.0.$((n+1))/24 "$@" 2>log$n & eval "pid$n=\$!"; }
+        peers() { at $1 status --json 2>/dev/null | grep -c '"name": "'; }
+        until_peers() { for _ in $(seq 600); do [ "$(peers $1)" = $(($2+1)) ] && return; sleep 0.02; done
+            at $1 status >&2; cat log* >&2; exit 97; }
         up 0 --node-key own0; up 1 --node-key own1; up 2; for n in 0 1 2; do until_peers $n 2; done; echo mixed
         at 2 down; wait $pid2 || exit 3; until_peers 0 1; until_peers 1 1; up 2 --node-key own2
         for n in 0 1 2; do until_peers $n 2; done
@@ -98,11 +80,10 @@ fn stolen_node() -> Result<(), Failed> {
         at 0 upgrade 2>logu & new=$!; wait $pid0 || exit 5; until_peers 0 1; at 0 status --json | grep -c '"node_key": "node-public'
         at 0 allow tb0 node-public:00; echo $?
         at 0 allow tb0 --everyone; at 1 allow tb0 --everyone; until_peers 0 2
-        for n in 0 1 2; do at $n down; done; wait $new $pid1 $pid2; for n in 1 2; do ip netns del n$n; done"#
-    );
+        for n in 0 1 2; do at $n down; done; wait $new $pid1 $pid2; for n in 1 2; do ip netns del n$n; done"#;
     let want = "600\nmixed\n3 node keys allowed\n3 node keys allowed\n0\n2 node keys allowed\n2 node keys allowed\nout\n\
         2000 received\nits key is not in allow\n1\n0\n0 received\n2\n2\nevery node of the group allowed\n\
         every node of the group allowed\n";
-    assert_eq!(printed(&script)?, want);
+    assert_eq!(printed(script)?, want);
     Ok(())
 }

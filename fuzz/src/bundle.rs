@@ -206,7 +206,7 @@ impl Session {
     /// A true control cell, over which bytes are laid.
     fn bent_control(&mut self, nic: u8, input: &mut Input<'_>) -> Option<()> {
         let (what, over) = (input.u8()?, input.bytes()?);
-        let now = self.world.now.as_wire_micros();
+        let now = self.world.table.now.as_wire_micros();
         self.say(nic, 1, |way, _| {
             let mut payload = vec![0; HEARTBEAT_MAX.max(HELLO_MAX)];
             let hello = way.hello.filter(|_| what & 1 == 0);
@@ -283,14 +283,14 @@ impl Session {
         let to = one_of(&[[0xff; 6], host(MEMBER), host(HONEST), host(JUDGED)], who >> 1);
         for number in 0..u32::from(count & 15) {
             let frame = frame(node, to, usize::from(length), number);
-            self.world.send(node, &frame);
+            self.world.table.send(node, &frame);
         }
         Some(())
     }
 
     /// Something happens to a link or a node.
     fn fault(&mut self, nic: u8, what: u8) {
-        let now = self.world.now;
+        let now = self.world.table.now;
         let value = what >> 4;
         match what & 15 {
             0 => self.world.judged().handle_carrier(now, nic, value & 1 == 0),
@@ -304,8 +304,8 @@ impl Session {
             6 => self.world.judged().drain(now),
             7 => self.world.judged().resume(),
             8 => self.world.judged().handle_queue(now, nic, usize::from(value) << 12),
-            9 => self.world.runs[usize::from(HONEST)] = value & 1 == 0,
-            10 => self.world.runs[usize::from(MEMBER)] = value & 1 == 0,
+            9 => self.world.table[HONEST].is_away = value & 1 != 0,
+            10 => self.world.table[MEMBER].is_away = value & 1 != 0,
             11..=13 if self.restarts > 0 => {
                 self.restarts -= 1;
                 self.world.restart(one_of(&[MEMBER, HONEST, JUDGED], what & 15));
@@ -326,20 +326,20 @@ impl Session {
     /// The hostility ends, and everything works again.
     fn end(mut self) {
         self.world.assert_told();
-        let now = self.world.now;
+        let now = self.world.table.now;
         self.world.dead = [false; NICS as usize];
-        self.world.runs = [true; 3];
+        self.world.table[HONEST].is_away = false;
         let judged = self.world.judged();
         judged.resume();
         for nic in 0..NICS {
             judged.handle_carrier(now, nic, true);
             judged.handle_writable(nic);
         }
-        self.world.runs[usize::from(MEMBER)] = false;
+        self.world.table[MEMBER].is_away = true;
         self.world.assert_delivers(HONEST);
         self.world.assert_bounded();
         self.world.restart(MEMBER);
-        self.world.runs[usize::from(MEMBER)] = true;
+        self.world.table[MEMBER].is_away = false;
         self.world.assert_delivers(MEMBER);
         self.world.assert_gives_back();
     }

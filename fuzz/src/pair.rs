@@ -1,18 +1,14 @@
 //! Two bundles that have joined, and any datagrams that a third party puts on their link.
 
-use std::net::{Ipv6Addr, SocketAddr, SocketAddrV6};
-use std::time::Duration;
-
 use tabane_proto::security::{Rekey, Security, TAG};
 use tabane_proto::wire::cell::{HEADER, Header};
 use tabane_proto::wire::hello::Hello;
-use tabane_proto::{BUFFER, Bundle, Event, Instant, LinkSettings, NodeId, Outcome, Settings};
+use tabane_proto::{BUFFER, Bundle, Event, LinkSettings, NodeId, Outcome, Settings};
 use tabane_seal::{Cipher, Group, NODE_KEY, Random, public_key};
+use tabane_sim::cable::Place;
 use tabane_sim::hostile;
+use tabane_sim::table::{self, Said, TURN, Table};
 
-/// The virtio and Ethernet headers of an empty broadcast frame.
-const FRAME: [u8; 24] =
-    [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 255, 255, 255, 255, 255, 255, 2, 0, 0, 0, 0, 1, 0x88, 0xb5];
 /// Turns that two bundles get to join, or to deliver a frame.
 const TURNS: usize = 400;
 /// Turns that they get to join again whatever somebody repeats: a handshake without an answer ends after a second.
@@ -21,16 +17,11 @@ const TURNS_TO_REJOIN: usize = 3_000;
 const RESTARTS_MAX: u64 = 3;
 /// Frames that each sends while everything is recorded.
 const RECORDED_FRAMES: usize = 8;
-/// Time between turns.
-const TURN: Duration = Duration::from_millis(1);
 
 /// Two joined bundles with one link.
 pub struct Pair {
-    now: Instant,
-    nodes: [Bundle; 2],
-    /// Frames that each has delivered.
-    delivered: [usize; 2],
-    /// The recorded datagrams.
+    table: Table,
+    /// The recorded cells.
     said: Vec<Said>,
     /// Peers that left.
     left: usize,
@@ -38,17 +29,9 @@ pub struct Pair {
     restarts: u64,
 }
 
-/// A datagram of one of the two.
-struct Said {
-    from: usize,
-    bytes: Vec<u8>,
-}
-
-impl Said {
-    /// Whether it is of the second, and not sealed.
-    fn is_open(&self) -> bool {
-        self.from == 1 && self.bytes[1] == 0
-    }
+/// Whether a cell is of the second, and not sealed.
+fn is_open(said: &Said) -> bool {
+    said.from.node == 1 && said.bytes[1] == 0
 }
 
 impl Pair {
@@ -76,14 +59,13 @@ impl Pair {
     }
 
     fn join(secure: impl Fn(&mut Bundle)) -> Self {
-        let now = Instant::from_nanos(1_000_000_000);
-        let node = |number| {
-            let mut bundle = Bundle::new(now, settings(number, 0));
+        let mut table = Table::new(false);
+        for number in 0..2 {
+            let mut bundle = Bundle::new(table.now, settings(number, 0));
             secure(&mut bundle);
-            bundle
-        };
-        let (nodes, said) = ([node(0), node(1)], Vec::new());
-        let mut pair = Self { now, nodes, delivered: [0; 2], said, left: 0, restarts: 0 };
+            table.add(bundle);
+        }
+        let mut pair = Self { table, said: Vec::new(), left: 0, restarts: 0 };
         pair.meet(TURNS);
         pair
     }
@@ -91,7 +73,8 @@ impl Pair {
     /// Lets time pass until the link is up both ways.
     fn meet(&mut self, turns: usize) {
         for _ in 0..turns {
-            if self.nodes.iter().all(|node| node.peers().any(|(_, mut links)| links.any(|l| l.sending))) {
+            let is_up = |bundle: &Bundle| bundle.peers().any(|(_, mut links)| links.any(|link| link.sending));
+            if self.table.nodes.iter().all(|node| is_up(&node.bundle)) {
                 return;
             }
             self.turn();
@@ -138,10 +121,10 @@ impl Pair {
     /// the epoch; the serial; and what is laid over the hello.
     fn claim(&self, how: &[u8]) -> Vec<u8> {
         let last = |from| {
-            let mut said = self.said.iter().rev().filter(|said| said.from == from && said.bytes[1] != 0);
+            let mut said = self.said.iter().rev().filter(|said| said.from.node == from && said.bytes[1] != 0);
             said.find_map(|said| Header::parse(&said.bytes).ok()).map_or(0, |header| header.session)
         };
-        let mut open = self.said.iter().filter(|said| said.is_open());
+        let mut open = self.said.iter().filter(|said| is_open(said));
         let greeting = open.find_map(|said| hostile::greeting(&said.bytes));
         let (Some(hello), [what, epoch, serial, over @ ..]) = (greeting, how) else { return Vec::new() };
         let (session, your_session) = if what & 1 == 0 { (last(0), last(1)) } else { (0x4444, 0) };
@@ -149,7 +132,8 @@ impl Pair {
         let hello = Hello { session, your_session, incarnation, ..hello };
         let serial = i32::from(serial.cast_signed()).cast_unsigned();
         let (mut group, numbers) = (group(1, self.said.len() as u64), (*epoch, serial));
-        hostile::initiation(&mut group, &hello, self.nodes[0].node(), numbers, over).unwrap_or_default()
+        hostile::initiation(&mut group, &hello, self.table[0].bundle.node(), numbers, over)
+            .unwrap_or_default()
     }
 
     fn open(&self, datagram: &[u8], make: u8) -> Vec<u8> {
@@ -157,8 +141,8 @@ impl Pair {
         let kind = kinds.iter().find(|(bit, _)| make & bit != 0);
         let mut bytes = match kind {
             Some((_, first)) => [&[*first], &[0; 11][..], &[0xff, 0xff, 0, 0], datagram].concat(),
-            None if make & 4 != 0 && self.said.iter().any(Said::is_open) => {
-                let open: Vec<_> = self.said.iter().filter(|said| said.is_open()).collect();
+            None if make & 4 != 0 && self.said.iter().any(is_open) => {
+                let open: Vec<_> = self.said.iter().filter(|said| is_open(said)).collect();
                 let mut bytes = open[datagram.len() % open.len()].bytes.clone();
                 bytes.iter_mut().zip(datagram).for_each(|(byte, over)| *byte ^= over);
                 bytes.truncate(bytes.len() - if make & 24 != 0 { 2 * TAG } else { 0 });
@@ -187,7 +171,7 @@ impl Pair {
     pub fn repeat(&mut self, step: [u8; 4]) {
         let [low, high, how, at] = step;
         let said = &self.said[usize::from(u16::from_le_bytes([low, high])) % self.said.len()];
-        let (from, mut bytes) = (said.from, said.bytes.clone());
+        let (from, mut bytes) = (said.from.node, said.bytes.clone());
         let at = usize::from(at) % bytes.len();
         match how & 3 {
             1 => bytes[at] ^= 1 << (how >> 6),
@@ -197,9 +181,9 @@ impl Pair {
         }
         let to = if how & 4 == 0 { 1 - from } else { from };
         let is_sealed = bytes.get(1).is_some_and(|epoch| *epoch != 0);
-        let (delivered, dropped) = (self.delivered, self.dropped(to));
+        let (delivered, dropped) = (self.table[to].delivered.len(), self.dropped(to));
         self.receive(to, &bytes);
-        assert_eq!(self.delivered, delivered, "nothing is delivered twice");
+        assert_eq!(self.table[to].delivered.len(), delivered, "nothing is delivered twice");
         assert!(
             !is_sealed || self.dropped(to) > dropped,
             "a sealed cell counts once: {step:?}, {bytes:02x?}"
@@ -216,16 +200,15 @@ impl Pair {
     }
 
     /// Cells that a node has dropped.
-    fn dropped(&self, node: usize) -> u64 {
-        let counts = self.nodes[node].counters().named();
+    fn dropped(&self, node: u8) -> u64 {
+        let counts = self.table[node].bundle.counters().named();
         counts.filter(|(name, _)| name.starts_with("drop_")).map(|(_, count)| count).sum()
     }
 
-    fn restart(&mut self, node: usize) {
+    fn restart(&mut self, node: u8) {
         self.restarts += 1;
-        let number = u8::from(node == 1);
-        self.nodes[node] = Bundle::new(self.now, settings(number, self.restarts));
-        seal(&mut self.nodes[node], self.restarts);
+        self.table[node].bundle = Bundle::new(self.table.now, settings(node, self.restarts));
+        seal(&mut self.table[node].bundle, self.restarts);
     }
 
     /// They join again, and no session has ended but by a restart.
@@ -244,15 +227,15 @@ impl Pair {
     pub fn assert_alive(&mut self) {
         // What was injected may have taken the numbers of true cells, as anyone may while nothing is authenticated; the
         // lane goes on with the next ones.
-        let before = self.delivered[0];
+        let before = self.table[0].delivered.len();
         for _ in 0..TURNS {
             self.send_frame(1);
             self.turn();
-            if self.delivered[0] > before {
+            if self.table[0].delivered.len() > before {
                 break;
             }
         }
-        let lent: Vec<_> = std::iter::from_fn(|| self.nodes[0].lend()).collect();
+        let lent: Vec<_> = std::iter::from_fn(|| self.table[0].bundle.lend()).collect();
         assert!(lent.len() >= 4, "{} of 16 buffers came back", lent.len());
         assert!(lent.iter().all(|buffer| buffer.len() == BUFFER));
     }
@@ -261,57 +244,37 @@ impl Pair {
     fn plausible(&mut self) -> [u8; HEADER] {
         self.send_frame(1);
         let mut header = [0; HEADER];
-        if let Some(batch) = self.nodes[1].poll_batch(self.now) {
+        let now = self.table.now;
+        let bundle = &mut self.table[1].bundle;
+        if let Some(batch) = bundle.poll_batch(now) {
             if let Some(bytes) = batch.slices().next() {
                 header.copy_from_slice(&bytes[..HEADER]);
             }
-            self.nodes[1].handle_sent(self.now, Outcome::Sent);
+            bundle.handle_sent(now, Outcome::Sent);
         }
         header
     }
 
-    fn send_frame(&mut self, node: usize) {
-        if let Some(space) = self.nodes[node].read_space().next() {
-            space[..FRAME.len()].copy_from_slice(&FRAME);
-        }
-        self.nodes[node].handle_frame(self.now, FRAME.len());
+    fn send_frame(&mut self, node: u8) {
+        self.table.send(node, &table::frame([0xff; 6], [2, 0, 0, 0, 0, 1], &[]));
     }
 
     /// Lets time pass, and each receive everything that the other sends.
     fn turn(&mut self) {
-        self.now = self.now + TURN;
-        for node in 0..2 {
-            if self.now >= self.nodes[node].poll_timeout(self.now) {
-                self.nodes[node].handle_timeout(self.now);
-            }
-            let mut said = Vec::new();
-            while let Some(message) = self.nodes[node].poll_control(self.now) {
-                said.push(message.bytes.to_vec());
-            }
-            while let Some(batch) = self.nodes[node].poll_batch(self.now) {
-                let train: Vec<u8> = batch.slices().flatten().copied().collect();
-                said.extend(train.chunks(batch.segment).map(<[u8]>::to_vec));
-                self.nodes[node].handle_sent(self.now, Outcome::Sent);
-            }
-            said.iter().for_each(|bytes| self.receive(1 - node, bytes));
-            self.said.extend(said.into_iter().map(|bytes| Said { from: node, bytes }));
-            while let Some(event) = self.nodes[node].poll_event() {
-                self.left += usize::from(matches!(event, Event::PeerLeft { .. } | Event::PeerExpired { .. }));
-            }
+        let Self { table, said, left, .. } = self;
+        table.turn(TURN, |cell| {
+            said.push(cell.clone());
+            true
+        });
+        for event in table.nodes.iter_mut().flat_map(|node| node.events.drain(..)) {
+            *left += usize::from(matches!(event, Event::PeerLeft { .. } | Event::PeerExpired { .. }));
         }
     }
 
     /// A datagram reaches a node; what it completes is delivered.
-    fn receive(&mut self, node: usize, bytes: &[u8]) {
-        let bundle = &mut self.nodes[node];
-        let Some(mut buffer) = bundle.lend() else { return };
-        let length = bytes.len().min(BUFFER);
-        buffer[..length].copy_from_slice(&bytes[..length]);
-        bundle.handle_datagrams(self.now, 0, endpoint(1 - node), buffer, length, length);
-        while let Some(frame) = bundle.poll_frame(self.now) {
-            assert!(frame.slices().map(<[u8]>::len).sum::<usize>() >= FRAME.len());
-            self.delivered[node] += 1;
-        }
+    fn receive(&mut self, node: u8, bytes: &[u8]) {
+        let from = Place { node: 1 - node, nic: 0 };
+        self.table.receive(Place { node, nic: 0 }, from.endpoint(), bytes, bytes.len());
     }
 }
 
@@ -331,11 +294,6 @@ fn group(number: u8, seed: u64) -> Group {
 
 fn node_key(number: u8) -> [u8; NODE_KEY] {
     [number + 1; NODE_KEY]
-}
-
-fn endpoint(node: usize) -> SocketAddr {
-    let host = u16::try_from(node).unwrap_or_default() + 1;
-    SocketAddrV6::new(Ipv6Addr::new(0xfe80, 0, 0, 0, 0, 0, 0, host), 7420, 0, 0).into()
 }
 
 fn settings(number: u8, restarts: u64) -> Settings {

@@ -15,15 +15,14 @@ use tabane::fuzzing;
 use tabane_proto::security::Rekey;
 use tabane_proto::wire::cell::LINKS;
 use tabane_proto::wire::record::{ETHERNET, FRAME_MAX, VNET};
-use tabane_proto::{
-    BUFFER, Bundle, Carried, Instant, KernelEnd, LinkSettings, Name, NodeId, Outcome, Settings,
-};
+use tabane_proto::{BUFFER, Bundle, Carried, KernelEnd, LinkSettings, Name, NodeId, Settings};
 use tabane_seal::{Cipher, Group, Random};
 use tabane_sim::cable::Place;
 use tabane_sim::hostile::tap::TappedGroup;
 use tabane_sim::hostile::way::{Lanes, Way};
 use tabane_sim::hostile::{Hostility, Member};
 use tabane_sim::random;
+use tabane_sim::table::{self, TURN, Table};
 
 /// The nodes.
 pub(crate) const JUDGED: u8 = 0;
@@ -34,8 +33,6 @@ const NODES: u8 = 3;
 pub(crate) const NICS: u8 = 2;
 /// Receive buffers of the judged bundle: more than a record in single bytes fills.
 const BUFFERS: u16 = 64;
-/// Pieces of a frame that the device takes in one write.
-const PIECES_MAX: usize = 128;
 /// Control messages that may wait, whatever peers send.
 const MESSAGES_MAX: usize = 2_048;
 /// Slots of a ring, and so the most cells that may wait to be sent again.
@@ -44,7 +41,6 @@ const SLOTS: usize = 512;
 /// somebody has made up is forgotten.
 const TURNS: usize = 200;
 const SLOW_TURNS: usize = 1_200;
-const TURN: Duration = Duration::from_millis(1);
 const SLOW_TURN: Duration = Duration::from_millis(10);
 /// The name of all nodes; fuzzers make others.
 const NAME: &str = "a\u{1b}]0;b\u{202e}\"}\n";
@@ -76,19 +72,13 @@ impl Shape {
 }
 
 pub(crate) struct World {
-    pub(crate) now: Instant,
+    pub(crate) table: Table,
     is_sealed: bool,
-    bundles: Vec<Bundle>,
     member: Member,
-    /// Nodes that take part: the others neither run nor receive.
-    pub(crate) runs: [bool; NODES as usize],
     /// Links that carry nothing.
     pub(crate) dead: [bool; NICS as usize],
     pub(crate) shape: Shape,
     starts: u64,
-    /// The bytes by which the judged bundle's delivery of [`World::send`] is known, and whether it has happened.
-    awaited: Option<Vec<u8>>,
-    has_come: bool,
     /// What the judged bundle tells users.
     events: EventLog,
 }
@@ -96,42 +86,30 @@ pub(crate) struct World {
 impl World {
     /// All have joined, and the member watches its bundle.
     pub(crate) fn joined(is_sealed: bool, repair: bool) -> Self {
-        let now = Instant::from_nanos(1_000_000_000);
         let mut member = Member::new(usize::from(NODES), random::Random::new(1, random::Stream::Hostile));
         let hostility = Hostility { node: MEMBER, after: TURN, every: TURN, deeds: Vec::new() };
         member.set(Some(hostility));
         let mut world = Self {
-            now,
+            table: Table::new(true),
             is_sealed,
-            bundles: Vec::new(),
             member,
-            runs: [true; NODES as usize],
             dead: [false; NICS as usize],
             shape: Shape::Single,
             starts: 0,
-            awaited: None,
-            has_come: false,
             events: EventLog::new().expect("an eventfd"),
         };
         for node in 0..NODES {
             let bundle = world.start(node, repair);
-            world.bundles.push(bundle);
+            world.table.add(bundle);
         }
         for _ in 0..TURNS {
-            if (0..NICS).all(|nic| world.way(nic).is_some()) && world.is_met() {
+            let is_met = (0..NODES).all(|node| world.table.links_up(node) == usize::from((NODES - 1) * NICS));
+            if is_met && (0..NICS).all(|nic| world.way(nic).is_some()) {
                 return world;
             }
             world.turn(TURN);
         }
         panic!("three nodes with two links between them join");
-    }
-
-    fn is_met(&self) -> bool {
-        let links = self.bundles.iter().map(|bundle| {
-            let links = bundle.peers().flat_map(|(_, links)| links);
-            links.filter(|link| link.sending && link.receiving).count()
-        });
-        links.min() == Some(usize::from((NODES - 1) * NICS))
     }
 
     fn start(&mut self, node: u8, repair: bool) -> Bundle {
@@ -145,7 +123,7 @@ impl World {
         let settings = Settings::new(id, 10 * self.starts + u64::from(node), (0..NICS).map(nic).collect());
         let settings = Settings { name: Name::new(NAME), ..settings };
         let mut bundle =
-            Bundle::new(self.now, Settings { slots: SLOTS, buffers: BUFFERS, repair, ..settings });
+            Bundle::new(self.table.now, Settings { slots: SLOTS, buffers: BUFFERS, repair, ..settings });
         if self.is_sealed {
             let group = Group::new(&[[7; 32]], Cipher::Aes256Gcm, Random::seeded(self.starts));
             let tap = self.member.tap();
@@ -159,11 +137,11 @@ impl World {
 
     pub(crate) fn restart(&mut self, node: u8) {
         let bundle = self.start(node, true);
-        self.bundles[usize::from(node)] = bundle;
+        self.table[node].bundle = bundle;
     }
 
     pub(crate) fn judged(&mut self) -> &mut Bundle {
-        &mut self.bundles[usize::from(JUDGED)]
+        &mut self.table[JUDGED].bundle
     }
 
     /// The member's way to the judged bundle over a nic, once its bundle has sent there.
@@ -180,100 +158,38 @@ impl World {
                 self.receive(Place { node: JUDGED, nic }, from, &train.concat(), length);
             }
         }
-        self.deliver(JUDGED);
+        self.table.deliver(JUDGED);
     }
 
     /// A datagram train reaches a node.
     pub(crate) fn receive(&mut self, to: Place, from: Place, bytes: &[u8], segment: usize) {
-        if !self.runs[usize::from(to.node)] || self.dead[usize::from(to.nic)] {
+        if self.table[to.node].is_away || self.dead[usize::from(to.nic)] {
             return;
         }
         bytes.chunks(segment.max(1)).for_each(|cell| self.member.watch_received(to, from, cell));
-        let bundle = &mut self.bundles[usize::from(to.node)];
-        let Some(mut buffer) = bundle.lend() else { return };
-        let length = bytes.len().min(BUFFER);
-        buffer[..length].copy_from_slice(&bytes[..length]);
-        bundle.handle_datagrams(self.now, to.nic, from.endpoint(), buffer, length, segment);
-    }
-
-    /// Complete frames go to a node's device.
-    fn deliver(&mut self, node: u8) {
-        let Self { bundles, awaited, has_come, now, .. } = self;
-        while let Some(frame) = bundles[usize::from(node)].poll_frame(*now) {
-            let slices = || frame.slices();
-            let length: usize = slices().map(<[u8]>::len).sum();
-            assert!((VNET + ETHERNET..=VNET + FRAME_MAX).contains(&length), "{length} bytes");
-            assert!(slices().len() <= PIECES_MAX, "{} pieces", slices().len());
-            assert!(slices().all(|slice| !slice.is_empty()), "an empty piece");
-            assert!(slices().next().is_some_and(|first| first.len() >= VNET + ETHERNET), "no whole head");
-            let is_awaited = awaited.as_ref().is_some_and(|it| it.iter().eq(slices().flatten()));
-            *has_come |= is_awaited && node == JUDGED;
-        }
-    }
-
-    /// A node's device has a frame, if it may take one.
-    pub(crate) fn send(&mut self, node: u8, frame: &[u8]) {
-        let bundle = &mut self.bundles[usize::from(node)];
-        if !bundle.wants_frames() {
-            return;
-        }
-        let mut rest = frame;
-        for space in bundle.read_space() {
-            let here = space.len().min(rest.len());
-            space[..here].copy_from_slice(&rest[..here]);
-            rest = &rest[here..];
-        }
-        if rest.is_empty() {
-            bundle.handle_frame(self.now, frame.len());
-        }
+        self.table.receive(to, from.endpoint(), bytes, segment);
     }
 
     /// Lets time pass, and each receive everything that the others send.
     pub(crate) fn turn(&mut self, time: Duration) {
-        self.now = self.now + time;
-        for node in (0..NODES).filter(|node| self.runs[usize::from(*node)]).collect::<Vec<_>>() {
-            for (nic, to, bytes, segment) in self.speak(node) {
-                let from = Place { node, nic };
-                self.member.watch_sent(from, to.map(Place::endpoint), &bytes, segment);
-                if self.dead[usize::from(nic)] {
-                    continue;
-                }
-                let others = (0..NODES).filter(|other| *other != node).map(|node| Place { node, nic });
-                for place in others.filter(|place| to.is_none_or(|to| to == *place)).collect::<Vec<_>>() {
-                    self.receive(place, from, &bytes, segment);
-                }
+        let Self { table, member, dead, events, .. } = self;
+        table.nodes.iter_mut().for_each(|node| node.delivered.clear());
+        let away = [JUDGED, MEMBER, HONEST].map(|node| table[node].is_away);
+        table.turn(time, |said| {
+            let from = said.from;
+            member.watch_sent(from, said.to, &said.bytes, said.segment);
+            if dead[usize::from(from.nic)] {
+                return false;
             }
-            (0..NODES).for_each(|node| self.deliver(node));
-        }
-    }
-
-    /// The datagrams that a node sends: by which nic, to whom, the bytes and the length of each cell.
-    fn speak(&mut self, node: u8) -> Vec<(u8, Option<Place>, Vec<u8>, usize)> {
-        let now = self.now;
-        let bundle = &mut self.bundles[usize::from(node)];
-        (0..NICS).for_each(|nic| bundle.handle_queue(now, nic, 0));
-        if now >= bundle.poll_timeout(now) {
-            bundle.handle_timeout(now);
-        }
-        let mut said = Vec::new();
-        while let Some(message) = bundle.poll_control(now) {
-            let to = message.to.and_then(Place::of);
-            if message.to.is_none() || to.is_some() {
-                said.push((message.link, to, message.bytes.to_vec(), message.bytes.len()));
+            let others = (0..NODES).filter(|node| *node != from.node && !away[usize::from(*node)]);
+            let places = others.map(|node| Place { node, nic: from.nic });
+            for place in places.filter(|place| said.to.is_none_or(|to| to == place.endpoint())) {
+                said.bytes.chunks(said.segment).for_each(|cell| member.watch_received(place, from, cell));
             }
-        }
-        while let Some(batch) = bundle.poll_batch(now) {
-            let bytes: Vec<u8> = batch.slices().flatten().copied().collect();
-            said.extend(Place::of(batch.to).map(|to| (batch.link, Some(to), bytes, batch.segment)));
-            bundle.handle_sent(now, Outcome::Sent);
-        }
-        while let Some(event) = bundle.poll_event() {
-            if node == JUDGED {
-                fuzzing::record(&self.events, &event);
-            }
-        }
-        while bundle.poll_gate().is_some() {}
-        said
+            true
+        });
+        table[JUDGED].events.drain(..).for_each(|event| fuzzing::record(events, &event));
+        [MEMBER, HONEST].into_iter().for_each(|node| table[node].events.clear());
     }
 
     /// What programs in the kernel are told of the judged bundle's peers names each node once, and each link of a node once. What
@@ -282,8 +198,8 @@ impl World {
     /// # Panics
     /// When it does not.
     pub(crate) fn assert_told(&mut self) {
-        let now = self.now;
-        let bundle = &mut self.bundles[usize::from(JUDGED)];
+        let now = self.table.now;
+        let bundle = &mut self.table[JUDGED].bundle;
         bundle.handle_carried(now, |_, _| Some(Carried::default()));
         let peers = bundle.kernel_peers(now, PACKET, true);
         let nodes: BTreeSet<_> = peers.iter().map(|peer| peer.node).collect();
@@ -301,7 +217,7 @@ impl World {
     /// # Panics
     /// When it is not.
     pub(crate) fn assert_bounded(&self) {
-        let held = self.bundles[usize::from(JUDGED)].held();
+        let held = self.table[JUDGED].bundle.held();
         let all = held.buffers_free + held.buffers_lent + held.buffers_held;
         assert_eq!((all, held.buffers_lent), (usize::from(BUFFERS), 0), "{held:?}");
         assert_eq!(held.frames, 0, "all is delivered");
@@ -314,17 +230,13 @@ impl World {
     /// # Panics
     /// When it is not.
     pub(crate) fn assert_delivers(&mut self, node: u8) {
-        let mut number = 0;
-        self.has_come = false;
         for turn in 0..TURNS + SLOW_TURNS {
+            let awaited = frame(node, [0xff; 6], VNET + 100, 0x5eed_0000 + turn as u32 / 10);
             if turn % 10 == 0 {
-                number += 1;
-                let frame = frame(node, [0xff; 6], VNET + 100, 0x5eed_0000 + number);
-                self.send(node, &frame);
-                self.awaited = Some(frame);
+                self.table.send(node, &awaited);
             }
             self.turn(if turn < TURNS { TURN } else { SLOW_TURN });
-            if self.has_come {
+            if self.table[JUDGED].delivered.drain(..).any(|delivered| delivered == awaited) {
                 return;
             }
         }
@@ -336,8 +248,8 @@ impl World {
     /// # Panics
     /// When they have not.
     pub(crate) fn assert_gives_back(&mut self) {
-        self.runs = [true, false, false];
-        self.now = self.now + FORGOTTEN_AFTER;
+        [MEMBER, HONEST].into_iter().for_each(|node| self.table[node].is_away = true);
+        self.table.now = self.table.now + FORGOTTEN_AFTER;
         (0..TURNS).for_each(|_| self.turn(SLOW_TURN));
         assert_eq!(self.judged().peers().count(), 0, "silent peers are forgotten");
         let held = self.judged().held();
@@ -347,12 +259,9 @@ impl World {
 
 /// A frame of a node's host, virtio header included.
 pub(crate) fn frame(node: u8, to: [u8; 6], length: usize, number: u32) -> Vec<u8> {
-    let mut bytes = vec![0; length.clamp(VNET + ETHERNET + 4, VNET + FRAME_MAX)];
-    bytes[VNET..VNET + 6].copy_from_slice(&to);
-    bytes[VNET + 6..VNET + 12].copy_from_slice(&host(node));
-    bytes[VNET + 12..VNET + 14].copy_from_slice(&[0x88, 0xb5]);
-    bytes[VNET + 14..VNET + 18].copy_from_slice(&number.to_be_bytes());
-    bytes
+    let mut payload = number.to_be_bytes().to_vec();
+    payload.resize(length.clamp(VNET + ETHERNET + 4, VNET + FRAME_MAX) - VNET - ETHERNET, 0);
+    table::frame(to, host(node), &payload)
 }
 
 /// The address of a node's host.

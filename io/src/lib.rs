@@ -16,6 +16,8 @@
 //!   by something slower that works; a [`Notice`] says so, which the caller logs.
 //! - Each kernel behaviour relied upon has a test in `tests/kernel_*.rs`.
 
+#![expect(unsafe_code, reason = "system calls that no library wraps; each block has its invariant")]
+
 pub mod any;
 pub mod array;
 pub mod bounce;

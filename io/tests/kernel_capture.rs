@@ -3,25 +3,18 @@
 use std::net::UdpSocket;
 use std::time::{Duration, SystemTime};
 
-use libtest_mimic::Trial;
 use tabane_io::capture::{Capture, CaptureSpec, Cast, Seen, Wanted};
 use tabane_io::packet::HEADER;
 use tabane_io::{PacketSocket, ether};
 
 use crate::kernel::hosts::Cable;
-use crate::kernel::needs::{Need, Needs};
+use crate::kernel::needs::{Need, Test};
 
-pub(crate) fn trials(needs: &Needs) -> Vec<Trial> {
-    let namespaces = Some(Need::Namespaces);
-    vec![
-        needs.trial(namespaces, "capture::both_directions_are_told_apart", both_directions_are_told_apart),
-        needs.trial(namespaces, "capture::of_all_packets_the_cells", of_all_packets_the_cells),
-        needs.trial(namespaces, "capture::a_long_packet_is_kept_in_part", a_long_packet_is_kept_in_part),
-        needs.trial(namespaces, "capture::a_vlan_tag_comes_beside", a_vlan_tag_comes_beside),
-        needs.trial(namespaces, "capture::what_is_lost_is_counted", what_is_lost_is_counted),
-        needs.trial(namespaces, "capture::one_packet_in_so_many", one_packet_in_so_many),
-    ]
-}
+pub(crate) const TESTS: &[Test] = tests!("capture";
+    Namespaces:
+        both_directions_are_told_apart, of_all_packets_the_cells, a_long_packet_is_kept_in_part,
+        a_vlan_tag_comes_beside, what_is_lost_is_counted, one_packet_in_so_many;
+);
 
 const PORT: u16 = 7420;
 /// Ethernet, IPv4 and UDP.

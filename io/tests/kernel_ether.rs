@@ -3,42 +3,56 @@
 use std::io::IoSlice;
 use std::net::{SocketAddr, UdpSocket};
 
-use libtest_mimic::Trial;
 use tabane_io::packet::HEADER;
 use tabane_io::{Engine, EtherLink, EtherSpec, Link, PacketSocket, ReceiveBuffer, Sent};
 
 use tabane_engine::reclaim::Method;
 
 use crate::kernel::hosts::{Cable, until};
-use crate::kernel::needs::{Need, Needs};
+use crate::kernel::needs::{Need, Test};
 
-pub(crate) fn trials(needs: &Needs) -> Vec<Trial> {
-    use Engine::{Packet, Xdp};
-    let trials: [(Need, &str, fn()); 14] = [
-        (Need::Namespaces, "a_run_arrives_as_the_same_cells", || the_same_cells(Packet, Packet)),
-        (Need::Namespaces, "what_ethernet_pads_keeps_its_length", || padding(Packet)),
-        (Need::Namespaces, "the_group_reaches_the_same_port_only", || group(Packet)),
-        (
-            Need::Tbf,
-            "a_full_link_takes_a_run_whole_or_not_at_all",
-            a_full_link_takes_a_run_whole_or_not_at_all,
-        ),
-        (Need::Namespaces, "frames_of_a_larger_mtu_come_after_the_first", larger_mtu),
-        (Need::Namespaces, "a_nic_without_address_is_refused", a_nic_without_address_is_refused),
-        (Need::Xdp, "xdp::a_run_arrives_as_the_same_cells", || the_same_cells(Xdp, Xdp)),
-        (Need::Xdp, "xdp::cells_cross_to_a_packet_socket_and_back", || {
-            the_same_cells(Xdp, Packet);
-            the_same_cells(Packet, Xdp);
-        }),
-        (Need::Xdp, "xdp::what_ethernet_pads_keeps_its_length", || padding(Xdp)),
-        (Need::Xdp, "xdp::the_group_reaches_the_same_port_only", || group(Xdp)),
-        (Need::Xdp, "xdp::long_frames_lie_in_several_pieces", xdp_long_frames),
-        (Need::Xdp, "xdp::rings_go_round", xdp_rings_go_round),
-        (Need::Xdp, "xdp::every_frame_comes_back_once", || Method::ALL.into_iter().for_each(xdp_completion)),
-        (Need::Xdp, "xdp::the_program_passes_what_is_not_ours_and_leaves_with_the_link", xdp_program),
-    ];
-    let named = |(need, name, body)| needs.trial(Some(need), &format!("ether::{name}"), body);
-    trials.into_iter().map(named).collect()
+pub(crate) const TESTS: &[Test] = tests!("ether";
+    Namespaces:
+        a_run_arrives_as_the_same_cells, what_ethernet_pads_keeps_its_length, the_group_reaches_the_same_port_only,
+        frames_of_a_larger_mtu_come_after_the_first, a_nic_without_address_is_refused;
+    Tbf: a_full_link_takes_a_run_whole_or_not_at_all;
+    Xdp:
+        xdp_run_arrives_as_the_same_cells, xdp_keeps_the_length_of_what_ethernet_pads, xdp_group_reaches_the_same_port_only,
+        xdp_long_frames_lie_in_several_pieces, xdp_rings_go_round, xdp_every_frame_comes_back_once,
+        xdp_program_passes_what_is_not_ours_and_leaves_with_the_link;
+);
+
+fn a_run_arrives_as_the_same_cells() {
+    the_same_cells(Engine::Packet, Engine::Packet);
+}
+
+/// From one socket of AF_XDP to another, and to a packet socket and back.
+fn xdp_run_arrives_as_the_same_cells() {
+    for (near, far) in
+        [(Engine::Xdp, Engine::Xdp), (Engine::Xdp, Engine::Packet), (Engine::Packet, Engine::Xdp)]
+    {
+        the_same_cells(near, far);
+    }
+}
+
+fn what_ethernet_pads_keeps_its_length() {
+    padding(Engine::Packet);
+}
+
+fn xdp_keeps_the_length_of_what_ethernet_pads() {
+    padding(Engine::Xdp);
+}
+
+fn the_group_reaches_the_same_port_only() {
+    group(Engine::Packet);
+}
+
+fn xdp_group_reaches_the_same_port_only() {
+    group(Engine::Xdp);
+}
+
+fn xdp_every_frame_comes_back_once() {
+    Method::ALL.into_iter().for_each(xdp_completion);
 }
 
 const PORT: u16 = 7420;
@@ -138,7 +152,7 @@ fn a_full_link_takes_a_run_whole_or_not_at_all() {
     assert_eq!(collect(&mut far, runs * CELLS).len(), runs * CELLS);
 }
 
-fn larger_mtu() {
+fn frames_of_a_larger_mtu_come_after_the_first() {
     let cable = Cable::new();
     let [mut near, mut far] = ends(&cable, Engine::Packet, Engine::Packet);
     cable.left.ip("link set left mtu 9000");
@@ -159,7 +173,7 @@ fn a_nic_without_address_is_refused() {
     assert_eq!(error.to_string(), "NIC lo has no Ethernet address; allowed: an Ethernet device");
 }
 
-fn xdp_long_frames() {
+fn xdp_long_frames_lie_in_several_pieces() {
     let cable = Cable::new();
     cable.left.ip("link set left mtu 9000");
     cable.right.ip("link set right mtu 9000");
@@ -219,7 +233,7 @@ fn xdp_completion(method: Method) {
     }
 }
 
-fn xdp_program() {
+fn xdp_program_passes_what_is_not_ours_and_leaves_with_the_link() {
     let cable = Cable::new();
     let mut far = cable.right.run(|| open("right", PORT, Engine::Xdp));
     assert!(far.engine().starts_with("ether/xdp"), "{}", far.engine());

@@ -3,27 +3,18 @@
 use std::collections::BTreeSet;
 use std::net::IpAddr;
 
-use libtest_mimic::Trial;
 use tabane_io::netlink::{self, DeviceSettings, NicEvent, Watch};
 use tabane_io::{Offload, Tap, TapSpec};
 
 use crate::kernel::hosts::{Cable, Host, until};
-use crate::kernel::needs::{Need, Needs};
+use crate::kernel::needs::{Need, Test};
 
-pub(crate) fn trials(needs: &Needs) -> Vec<Trial> {
-    let namespaces = Some(Need::Namespaces);
-    vec![
-        needs.trial(Some(Need::Tun), "netlink::device_settings_take_effect", device_settings_take_effect),
-        needs.trial(Some(Need::Tun), "netlink::noqueue_is_accepted_on_a_tap", noqueue_is_accepted_on_a_tap),
-        needs.trial(
-            namespaces,
-            "netlink::carrier_loss_and_removal_are_reported",
-            carrier_loss_and_removal_are_reported,
-        ),
-        needs.trial(namespaces, "netlink::address_changes_are_reported", address_changes_are_reported),
-        needs.trial(namespaces, "netlink::programs_of_a_namespace_see_its_devices", programs_see_its_devices),
-    ]
-}
+pub(crate) const TESTS: &[Test] = tests!("netlink";
+    Tun: device_settings_take_effect, noqueue_is_accepted_on_a_tap;
+    Namespaces:
+        carrier_loss_and_removal_are_reported, address_changes_are_reported,
+        programs_of_a_namespace_see_its_devices;
+);
 
 fn tap() -> TapSpec {
     TapSpec { name: "tb0".into(), queues: 1, offload: Offload::ALL }
@@ -55,7 +46,7 @@ fn noqueue_is_accepted_on_a_tap() {
 }
 
 /// As after `ip netns exec`: the devices, and the `/sys` that tells of them.
-fn programs_see_its_devices() {
+fn programs_of_a_namespace_see_its_devices() {
     let cable = Cable::new();
     for (host, nic) in [(&cable.left, "left"), (&cable.right, "right")] {
         let listed = host.0.command("ls").args(["/sys/class/net"]).output().unwrap();

@@ -4,34 +4,17 @@ use std::io::IoSlice;
 use std::net::{SocketAddr, UdpSocket};
 use std::time::{Duration, Instant};
 
-use libtest_mimic::Trial;
 use tabane_io::packet::{FRAME_MAX, HEADER};
 use tabane_io::{Link, PacketSocket, Sent, UdpLink, UdpSpec};
 
 use crate::kernel::hosts::{Cable, until};
-use crate::kernel::needs::{Need, Needs};
+use crate::kernel::needs::{Need, Test};
 
-pub(crate) fn trials(needs: &Needs) -> Vec<Trial> {
-    let namespaces = Some(Need::Namespaces);
-    vec![
-        needs.trial(
-            namespaces,
-            "packet::a_run_comes_whole_unless_the_sender_has_to_segment_it",
-            a_run_comes_whole_unless_the_sender_has_to_segment_it,
-        ),
-        needs.trial(
-            namespaces,
-            "packet::what_leaves_through_the_nic_is_not_seen",
-            what_leaves_through_the_nic_is_not_seen,
-        ),
-        needs.trial(namespaces, "packet::a_frame_comes_with_its_age", a_frame_comes_with_its_age),
-        needs.trial(
-            namespaces,
-            "packet::a_vlan_tag_comes_beside_its_frame",
-            a_vlan_tag_comes_beside_its_frame,
-        ),
-    ]
-}
+pub(crate) const TESTS: &[Test] = tests!("packet";
+    Namespaces:
+        a_run_comes_whole_unless_the_sender_has_to_segment_it, what_leaves_through_the_nic_is_not_seen,
+        a_frame_comes_with_its_age, a_vlan_tag_comes_beside_its_frame;
+);
 
 const CELL: usize = 1400;
 const CELLS: usize = 10;

@@ -2,15 +2,14 @@
 
 use std::time::Duration;
 
-use libtest_mimic::Trial;
 use tabane_io::{Interest, Poll, Signal, Signals};
 
 use crate::kernel::hosts::until;
-use crate::kernel::needs::Needs;
+use crate::kernel::needs::{Need, Test};
 
-pub(crate) fn trials(needs: &Needs) -> Vec<Trial> {
-    vec![needs.trial(None, "signals::stop_requests_wake_the_poll", stop_requests_wake_the_poll)]
-}
+pub(crate) const TESTS: &[Test] = tests!("signals";
+    Nothing: stop_requests_wake_the_poll;
+);
 
 fn stop_requests_wake_the_poll() {
     let (signals, mut poll) = (Signals::block().unwrap(), Poll::new().unwrap());

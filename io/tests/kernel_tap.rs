@@ -6,7 +6,6 @@ use std::os::fd::AsRawFd;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use libtest_mimic::Trial;
 use rustix::thread::{CapabilitySet, CapabilitySets, set_capabilities};
 use socket2::{Domain, Protocol, Socket, Type};
 use tabane_io::netlink::{self, DeviceSettings};
@@ -15,30 +14,15 @@ use tabane_io::{Gates, Interest, Offload, Poll, Tap, TapError, TapQueue, TapSpec
 use tabane_proto::gate::gate_of;
 
 use crate::kernel::hosts::Host;
-use crate::kernel::needs::{Need, Needs};
+use crate::kernel::needs::{Need, Test};
 
-pub(crate) fn trials(needs: &Needs) -> Vec<Trial> {
-    let tun = Some(Need::Tun);
-    vec![
-        needs.trial(tun, "tap::superframes_cross_whole", superframes_cross_whole),
-        needs.trial(
-            tun,
-            "tap::without_offloads_frames_are_segmented_to_the_mtu",
-            without_offloads_frames_are_segmented,
-        ),
-        needs.trial(tun, "tap::a_name_is_taken_until_the_last_handle_goes", a_name_is_taken),
-        needs.trial(tun, "tap::without_privilege_it_says_so", without_privilege_it_says_so),
-        needs.trial(tun, "tap::queues_share_one_device", queues_share_one_device),
-        needs.trial(tun, "tap::carrier_follows_us", carrier_follows_us),
-        needs.trial(tun, "tap::noqueue_reports_a_full_ring", noqueue_reports_a_full_ring),
-        needs.trial(Some(Need::Bpf), "tap::closed_gates_refuse_their_flows_alone", closed_gates_refuse),
-        needs.trial(
-            tun,
-            "tap::a_contradictory_vnet_header_is_refused",
-            a_contradictory_vnet_header_is_refused,
-        ),
-    ]
-}
+pub(crate) const TESTS: &[Test] = tests!("tap";
+    Tun:
+        superframes_cross_whole, without_offloads_frames_are_segmented_to_the_mtu,
+        a_name_is_taken_until_the_last_handle_goes, without_privilege_it_says_so, queues_share_one_device,
+        carrier_follows_us, noqueue_reports_a_full_ring, a_contradictory_vnet_header_is_refused;
+    Bpf: closed_gates_refuse_their_flows_alone;
+);
 
 fn spec(offload: Offload) -> TapSpec {
     TapSpec { name: "tb0".into(), queues: 1, offload }
@@ -109,12 +93,12 @@ fn superframes_cross_whole() {
     assert!((60_000..=FRAME_MAX).contains(&longest), "longest frame: {longest}");
 }
 
-fn without_offloads_frames_are_segmented() {
+fn without_offloads_frames_are_segmented_to_the_mtu() {
     let longest = longest_frame_of_a_transfer(Offload::NONE);
     assert_eq!(longest, 10 + 14 + 1500);
 }
 
-fn a_name_is_taken() {
+fn a_name_is_taken_until_the_last_handle_goes() {
     Host::new().unwrap().run(|| {
         let (tap, queues) = Tap::open(&spec(Offload::ALL)).unwrap();
         for queues in [1, 2] {
@@ -267,7 +251,7 @@ fn pass(node: &Node, packets: &[Vec<u8>]) -> Vec<bool> {
 }
 
 /// The gates refuse only frames that are long, of TCP, local, and at a closed gate.
-fn closed_gates_refuse() {
+fn closed_gates_refuse_their_flows_alone() {
     const TCP: u8 = 6;
     const UDP: u8 = 17;
     let node = Node::new("10.0.0.1/24", Offload::ALL);

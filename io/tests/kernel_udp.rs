@@ -5,34 +5,20 @@ use std::net::{IpAddr, SocketAddr, SocketAddrV6};
 use std::os::fd::{AsFd, AsRawFd};
 use std::time::Duration;
 
-use libtest_mimic::Trial;
 use tabane_io::{
     Interest, Link, LinkError, Poll, RUN_MAX, ReceiveBuffer, SEGMENTS_MAX, Sent, UdpLink, UdpSpec,
 };
 
 use crate::kernel::hosts::{Cable, Host, until};
-use crate::kernel::needs::{Need, Needs};
+use crate::kernel::needs::{Need, Test};
 
-pub(crate) fn trials(needs: &Needs) -> Vec<Trial> {
-    let namespaces = Some(Need::Namespaces);
-    let tbf = Some(Need::Tbf);
-    vec![
-        needs.trial(namespaces, "udp::a_run_arrives_as_one_gro_buffer", a_run_arrives_as_one_gro_buffer),
-        needs.trial(namespaces, "udp::runs_up_to_the_limits_pass", runs_up_to_the_limits_pass),
-        needs.trial(
-            namespaces,
-            "udp::segments_above_the_mtu_are_refused",
-            segments_above_the_mtu_are_refused,
-        ),
-        needs.trial(namespaces, "udp::a_refusal_of_gso_loses_nothing", a_refusal_of_gso_loses_nothing),
-        needs.trial(namespaces, "udp::gso_changes_no_datagram", gso_changes_no_datagram),
-        needs.trial(tbf, "udp::queued_bytes_return_to_zero", queued_bytes_return_to_zero),
-        needs.trial(tbf, "udp::a_full_buffer_takes_no_part_of_a_run", a_full_buffer_takes_no_part_of_a_run),
-        needs.trial(namespaces, "udp::hellos_reach_the_other_side_only", hellos_reach_the_other_side_only),
-        needs.trial(namespaces, "udp::nics_share_a_port", nics_share_a_port),
-        needs.trial(namespaces, "udp::a_nic_that_is_down_is_reported", a_nic_that_is_down_is_reported),
-    ]
-}
+pub(crate) const TESTS: &[Test] = tests!("udp";
+    Namespaces:
+        a_run_arrives_as_one_gro_buffer, runs_up_to_the_limits_pass, segments_above_the_mtu_are_refused,
+        a_refusal_of_gso_loses_nothing, gso_changes_no_datagram, hellos_reach_the_other_side_only,
+        nics_share_a_port, a_nic_that_is_down_is_reported;
+    Tbf: queued_bytes_return_to_zero, a_full_buffer_takes_no_part_of_a_run;
+);
 
 const PORT: u16 = 7420;
 /// A cell on a link of MTU 1500 over IPv6.

@@ -3,29 +3,24 @@
 use std::net::UdpSocket;
 use std::time::Duration;
 
-use libtest_mimic::Trial;
 use tabane_io::knock::{Knock, knock};
 use tabane_io::netlink::{nic, nic_details, route_to};
 use tabane_io::overhear::Ear;
 use tabane_io::segment::shared_segments;
 
 use crate::kernel::hosts::{Cable, Host, until};
-use crate::kernel::needs::{Need, Needs};
+use crate::kernel::needs::{Need, Test};
 
 const WAIT: Duration = Duration::from_millis(100);
 
-pub(crate) fn trials(needs: &Needs) -> Vec<Trial> {
-    let namespaces = Some(Need::Namespaces);
-    vec![
-        needs.trial(namespaces, "wires::a_frame_to_all_shows_a_shared_segment", shared),
-        needs.trial(namespaces, "wires::what_arrives_is_heard_and_so_is_its_refusal", heard),
-        needs.trial(namespaces, "wires::the_nic_of_a_route_follows_the_source", routed),
-        needs.trial(namespaces, "wires::what_a_nic_stands_on_is_known", stacked),
-    ]
-}
+pub(crate) const TESTS: &[Test] = tests!("wires";
+    Namespaces:
+        a_frame_to_all_shows_a_shared_segment, what_arrives_is_heard_and_so_is_its_refusal,
+        the_nic_of_a_route_follows_the_source, what_a_nic_stands_on_is_known;
+);
 
 /// Two NICs on a bridge, and one whose cable ends elsewhere.
-fn shared() {
+fn a_frame_to_all_shows_a_shared_segment() {
     let host = Host::new().unwrap();
     host.ip("link add br0 type bridge");
     host.ip("link set br0 up");
@@ -46,7 +41,7 @@ fn shared() {
     });
 }
 
-fn heard() {
+fn what_arrives_is_heard_and_so_is_its_refusal() {
     let cable = Cable::new();
     let near = cable.left.run(|| Ear::open("left").unwrap());
     let far = cable.right.run(|| Ear::open("right").unwrap());
@@ -64,7 +59,7 @@ fn heard() {
     assert!(refusals.keys().any(|heard| heard.is_refusal && heard.port == 7777), "{refusals:?}");
 }
 
-fn routed() {
+fn the_nic_of_a_route_follows_the_source() {
     let host = Host::new().unwrap();
     for (number, nic) in [(1, "eth1"), (2, "eth2")] {
         host.ip(&format!("link add {nic} type veth peer name port{number}"));
@@ -89,7 +84,7 @@ fn routed() {
     });
 }
 
-fn stacked() {
+fn what_a_nic_stands_on_is_known() {
     let host = Host::new().unwrap();
     host.ip("link add eth1 type veth peer name port1");
     host.ip("link add mac1 link eth1 type macvlan mode bridge");

@@ -4,14 +4,13 @@
 //! values go through tshark in a capture that is written here, and its fields are compared with the values. Where
 //! there is no tshark, these trials are reported as ignored.
 
-use std::env;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
 use tabane_io::ether;
-use tabane_kit::prerequisites::{TSHARK, require_tools};
+use tabane_kit::prerequisites::TSHARK;
 use tabane_proto::security::{Number, TAG};
 use tabane_proto::wire::cell::{HEADER, Header, Kind, NO_RECORD};
 use tabane_proto::wire::handshake::{Message, Step};
@@ -22,7 +21,7 @@ use tabane_proto::wire::repair::{Gap, Request};
 use tabane_proto::{Name, NodeId};
 use tabane_seal::Cipher;
 
-use crate::{Plain, trial};
+use crate::case::{Case, NOTHING, Need};
 
 /// The longest message that is written here, in bytes.
 const ROOM: usize = 1_024;
@@ -32,10 +31,10 @@ const FRAME: [u8; 14] = [0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 2, 0, 0, 0, 0, 1, 0
 const VNET: [u8; 10] = [1, 0x81, 54, 0, 0xa8, 0x05, 34, 0, 16, 0];
 
 /// A trial's name and what it does.
-type Case = (&'static str, fn() -> Result<()>);
+type Named = (&'static str, fn() -> Result<()>);
 
 /// Blocks of the document, by name.
-const GOLDEN: [Case; 9] = [
+const GOLDEN: [Named; 9] = [
     ("header", golden_header),
     ("record", golden_record),
     ("cell", golden_cell),
@@ -47,7 +46,7 @@ const GOLDEN: [Case; 9] = [
     ("ether", golden_ether),
 ];
 
-const DISSECTED: [Case; 10] = [
+const DISSECTED: [Named; 10] = [
     ("hello", dissected_hello),
     ("heartbeat", dissected_heartbeat),
     ("repair", dissected_repair),
@@ -60,15 +59,11 @@ const DISSECTED: [Case; 10] = [
     ("ether", dissected_ether),
 ];
 
-pub(crate) fn trials() -> Vec<Plain> {
-    let lack = || {
-        let path = env::var_os("PATH").unwrap_or_default();
-        require_tools(&path, &[TSHARK]).err().map(|missing| missing.to_string())
-    };
-    let golden = GOLDEN.iter().map(|(name, run)| trial(&format!("golden::{name}"), *run));
-    let dissected =
-        DISSECTED.iter().map(move |(name, run)| Plain { lack, ..trial(&format!("dissected::{name}"), *run) });
-    let complete = trial("golden::every_block_is_compared", every_block_is_compared);
+pub(crate) fn cases() -> Vec<Case> {
+    let golden = GOLDEN.iter().map(|(name, run)| Case::new(format!("golden::{name}"), NOTHING, run));
+    let tshark = [Need::Tool(TSHARK)];
+    let dissected = DISSECTED.iter().map(|(name, run)| Case::new(format!("dissected::{name}"), tshark, run));
+    let complete = Case::new("golden::every_block_is_compared", NOTHING, every_block_is_compared);
     golden.chain(dissected).chain([complete]).collect()
 }
 

@@ -10,9 +10,12 @@ mod keys;
 mod pages;
 mod targets;
 
-use crate::{Plain, trial};
+use anyhow::Result;
 
-pub(crate) fn trials() -> Vec<Plain> {
+use crate::case::{Case, NOTHING};
+
+pub(crate) fn cases() -> Vec<Case> {
+    let trial = |name, run: fn() -> Result<()>| Case::new(name, NOTHING, run);
     vec![
         trial("commands_and_options_of_the_pages_exist", commands::exist),
         trial("a_wrong_command_or_option_of_a_page_is_found", commands::mistakes_are_found),
@@ -26,13 +29,6 @@ pub(crate) fn trials() -> Vec<Plain> {
         trial("the_summary_of_the_book_lists_every_page", book::lists_every_page),
         trial("each_page_begins_with_what_its_reader_can_do", book::begin_with_their_use),
         trial("a_difference_between_two_readmes_is_found", japanese::differences_are_found),
-        japanese(),
+        trial("a_japanese_readme_says_what_the_readme_says", japanese::says_the_same),
     ]
-}
-
-/// Ignored only while there is no such page.
-fn japanese() -> Plain {
-    let lack =
-        || (!pages::root().join(japanese::PAGE).is_file()).then(|| "there is no README.ja.md".to_owned());
-    Plain { lack, ..trial("a_japanese_readme_says_what_the_readme_says", japanese::says_the_same) }
 }

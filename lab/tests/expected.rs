@@ -6,9 +6,9 @@ use std::process::{Command, Stdio};
 
 use tabane_kit::report::Limits;
 
-use crate::Plain;
+use crate::case::Case;
 
-pub(crate) fn trials() -> Vec<Plain> {
+pub(crate) fn cases() -> Vec<Case> {
     tests![every_row_names_a_command, every_row_of_a_scenario_names_a_file]
 }
 

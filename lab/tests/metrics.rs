@@ -11,17 +11,16 @@ use tabane::metrics::{Asked, Family, Format, families, page};
 use tabane::status::Status;
 use tabane_kit::prometheus;
 
-use crate::{Plain, trial};
+use crate::case::{Case, NOTHING, Need};
 
 const RULES: &str = "packaging/prometheus/tabane.rules.yml";
 const TESTS: &str = "packaging/prometheus/tabane.tests.yml";
 const DASHBOARD: &str = "packaging/grafana/tabane.json";
 
-pub(crate) fn trials() -> Vec<Plain> {
-    let with_promtool = |name: &str, run: fn() -> Result<()>| Plain {
-        lack: || prometheus::require().err().map(|missing| missing.to_string()),
-        ..trial(name, run)
-    };
+pub(crate) fn cases() -> Vec<Case> {
+    let trial = |name, run: fn() -> Result<()>| Case::new(name, NOTHING, run);
+    let with_promtool =
+        |name, run: fn() -> Result<()>| Case::new(name, [Need::That(|| Ok(prometheus::require()?))], run);
     vec![
         trial("alerts_name_metrics_that_exist", alerts),
         trial("panels_name_metrics_that_exist", panels),

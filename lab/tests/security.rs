@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 
-use crate::Plain;
+use crate::case::Case;
 
-pub(crate) fn trials() -> Vec<Plain> {
+pub(crate) fn cases() -> Vec<Case> {
     tests![
         what_is_said_to_be_protected_is_tested,
         tests_that_are_named_exist,
@@ -82,10 +82,10 @@ fn named_test(quoted: &str) -> Option<(&str, &str)> {
 fn has_test(sources: &str, name: &str) -> bool {
     // Experiments have this before their names.
     let trial = name.strip_prefix("experiment_").unwrap_or(name);
-    let listed = [format!(" {name},"), format!("[{name},"), format!(" {name}]")];
+    let listed = [format!(" {name},"), format!("[{name},"), format!(" {name} ]")];
     sources.contains(&format!("#[test] fn {name}("))
-        || sources.contains(&format!("(\"{trial}\","))
-        || (sources.contains(&format!("fn {name}() {{")) && listed.iter().any(|name| sources.contains(name)))
+        || sources.contains(&format!("\"{trial}\","))
+        || (sources.contains(&format!("fn {name}() ")) && listed.iter().any(|name| sources.contains(name)))
 }
 
 /// All Rust files below `directory`, in words with one space between; a directory that is not there has none.

@@ -1,29 +1,27 @@
-//! The tree's own rules, checked over every Rust file of the repository (STYLE of the project, in short):
-//! files stay short, long ones keep their tests in a file of their own, `unsafe` stands in crate `io` only, and every
-//! file begins by saying what it is. And over the lock file: the daemon is linked with nothing that needs none of its
+//! The tree's own rules, checked over every Rust file of the repository: files stay short, long ones keep their tests in a file of
+//! their own, and every file begins by saying what it is. And over the dependencies: the daemon is linked with nothing that needs none of its
 //! rights. Over the rooms of the core: none imports one that stands above it. And over the pages: their links lead somewhere, and
 //! docs/guide.md names the policies that there are.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs;
 use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::{env, fs};
 
 use tabane_proto::{Nature, PolicyKind};
 
-use crate::Plain;
+use crate::case::Case;
 
-pub(crate) fn trials() -> Vec<Plain> {
+pub(crate) fn cases() -> Vec<Case> {
     tests![
         files_are_short,
         tests_of_long_files_stand_apart,
-        unsafe_stands_in_crate_io_only,
         every_source_file_says_what_it_is,
         rooms_of_the_core_import_only_what_stands_below_them,
         the_arrows_between_rooms_are_found,
         pages_link_to_what_is_there,
         the_policies_of_the_guide_are_those_of_the_core,
-        the_daemon_is_not_linked_with_the_probe,
-        the_keyword_is_told_from_words_about_it
+        the_daemon_is_not_linked_with_the_probe
     ]
 }
 
@@ -53,14 +51,6 @@ fn tests_of_long_files_stand_apart() {
         let inline = source.text.lines().any(|line| line.trim_start().starts_with("mod tests {"));
         (inline && lines > LINES_WITH_TESTS_MAX)
             .then(|| format!("{lines} lines with inline tests, move them to a file of their own"))
-    });
-}
-
-fn unsafe_stands_in_crate_io_only() {
-    assert_none(|source| {
-        let place = source.text.lines().position(has_unsafe)?;
-        let allowed = source.path.starts_with("io/");
-        (!allowed).then(|| format!("line {}: `unsafe` belongs into crate io", place + 1))
     });
 }
 
@@ -196,59 +186,22 @@ const OUTSIDE_THE_DAEMON: [&str; 8] = [
 ];
 
 fn the_daemon_is_not_linked_with_the_probe() {
-    let lock = fs::read_to_string(root().join("Cargo.lock")).expect("a lock file");
-    let lock: Lock = toml::from_str(&lock).expect("a lock file");
-    let linked = lock.closure("tabane");
+    let cargo = env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let mut tree = Command::new(cargo);
+    tree.args(
+        "tree --offline --locked --package tabane --edges normal --prefix none --format {p}".split(' '),
+    );
+    let tree = tree.current_dir(root()).output().expect("cargo");
+    assert!(tree.status.success(), "{}", String::from_utf8_lossy(&tree.stderr));
+    let text = String::from_utf8_lossy(&tree.stdout);
+    let linked: BTreeSet<&str> = text.lines().filter_map(|line| line.split(' ').next()).collect();
     assert!(linked.contains("tabane-io"), "{linked:?}");
     for package in OUTSIDE_THE_DAEMON {
         assert!(
             !linked.contains(package),
-            "`tabane` depends on `{package}`: `cargo tree -p tabane -i {package}`"
+            "`tabane` depends on `{package}`: `cargo tree -p tabane -e normal -i {package}`"
         );
     }
-}
-
-#[derive(serde::Deserialize)]
-struct Lock {
-    package: Vec<Package>,
-}
-
-#[derive(serde::Deserialize)]
-struct Package {
-    name: String,
-    #[serde(default)]
-    dependencies: Vec<String>,
-}
-
-impl Lock {
-    /// Names of all that the package `name` depends on, in any version, also for its tests.
-    fn closure(&self, name: &str) -> BTreeSet<&str> {
-        let (mut found, mut new) = (BTreeSet::new(), vec![name]);
-        while let Some(name) = new.pop() {
-            let packages = self.package.iter().filter(|package| package.name == name);
-            for dependency in packages.flat_map(|package| &package.dependencies) {
-                let name = dependency.split(' ').next().unwrap_or_default();
-                if found.insert(name) {
-                    new.push(name);
-                }
-            }
-        }
-        found
-    }
-}
-
-/// The keyword as code, not in a comment, a string or a longer name.
-fn has_unsafe(line: &str) -> bool {
-    let code = line.split("//").next().unwrap_or_default();
-    let word = concat!("un", "safe");
-    ["{", "fn", "impl", "trait", "extern"].iter().any(|next| {
-        code.match_indices(word).any(|(place, _)| {
-            let before = code[..place].chars().next_back();
-            let after = code[place + word.len()..].trim_start();
-            before.is_none_or(|before| before.is_whitespace() || "({=".contains(before))
-                && after.starts_with(next)
-        })
-    })
 }
 
 /// Fails with one line per file of which `complaint` has something to say.
@@ -301,15 +254,5 @@ fn collect(directory: &Path, wanted: &str, paths: &mut Vec<PathBuf>) {
             }
             _ => {}
         }
-    }
-}
-
-fn the_keyword_is_told_from_words_about_it() {
-    let word = concat!("un", "safe");
-    for line in [format!("{word} {{"), format!("let x = {word} {{ f() }};"), format!("pub {word} fn f()")] {
-        assert!(has_unsafe(&line), "{line}");
-    }
-    for line in [format!("// {word} {{"), format!("#![forbid({word}_code)]"), format!("is_{word} {{")] {
-        assert!(!has_unsafe(&line), "{line}");
     }
 }

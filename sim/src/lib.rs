@@ -18,6 +18,8 @@
 //! timers that lie in the future, turns and greetings that come to an end (`node`, `turn`, [`surroundings`]). It checks at the
 //! end of a run: progress over the one link that is left, losses that have a cause, buffers that come back ([`run`]).
 //!
+//! Where a network would be in the way, bundles sit at a [`table`].
+//!
 //! A plan may have adversities beside its faults ([`adversity`]), a hostile member among them ([`hostile`]).
 
 #![forbid(unsafe_code)]
@@ -42,6 +44,7 @@ mod socket;
 pub mod statistics;
 pub mod surroundings;
 pub mod swarm;
+pub mod table;
 pub mod topology;
 pub mod traffic;
 mod turn;

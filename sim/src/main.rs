@@ -1,11 +1,10 @@
-//! `tabane-sim`: runs seeds of the swarm, replays one with a line per event, or measures what many nodes cost.
+//! `tabane-sim`: runs seeds of the swarm, replays one with a line per event, or measures links whose delay varies.
 //!
 //! Exit status: 0, everything held; 1, something did not; 2, the command cannot be understood.
 
 #![forbid(unsafe_code)]
 
 mod nightly;
-mod scale;
 mod varying;
 
 use core::ops::Range;
@@ -22,14 +21,10 @@ const USAGE: &str = "\
 usage: tabane-sim --seed N       replays one run, a line per event
        tabane-sim --seeds A..B   runs the seeds from A up to, without, B
        tabane-sim --nightly A..B runs them on all processors, and goes on after those that fail
-       tabane-sim --scale N,...  measures what each frame and each peer costs one of N nodes, as 2,16,64,256
        tabane-sim --varying N [WORD]  what links carry whose delay varies, over N seeds, in the cases with WORD in their names";
 
 /// From one line of progress to the next.
 const PROGRESS_EVERY: Duration = Duration::from_secs(1);
-
-/// Nodes of a bundle whose cost is measured.
-const NODES_MAX: u16 = 1_024;
 
 /// A command.
 #[derive(Debug, PartialEq, Eq)]
@@ -38,7 +33,6 @@ enum Command {
     Replay(u64),
     Swarm(Range<u64>),
     Nightly(Range<u64>),
-    Scale(Vec<u16>),
     Varying(u64, String),
 }
 
@@ -52,8 +46,13 @@ fn main() -> ExitCode {
         Ok(Command::Replay(seed)) => replay(seed),
         Ok(Command::Swarm(seeds)) => swarm(seeds),
         Ok(Command::Nightly(seeds)) => nightly::run(&seeds),
-        Ok(Command::Scale(nodes)) => told(scale(&nodes)),
-        Ok(Command::Varying(seeds, word)) => told(varying::table(&word, seeds)),
+        Ok(Command::Varying(seeds, word)) => match varying::table(&word, seeds) {
+            Ok(()) => ExitCode::SUCCESS,
+            Err(reason) => {
+                eprintln!("tabane-sim: {reason}");
+                ExitCode::FAILURE
+            }
+        },
         Err(reason) => {
             eprintln!("tabane-sim: {reason}\n{USAGE}");
             ExitCode::from(2)
@@ -68,11 +67,10 @@ fn parse(words: &[&str]) -> Result<Command, String> {
         ["--seed", seed] => parse_seed(seed).map(Command::Replay),
         ["--seeds", range] => parse_seeds(range).map(Command::Swarm),
         ["--nightly", range] => parse_seeds(range).map(Command::Nightly),
-        ["--scale", nodes] => nodes.split(',').map(parse_nodes).collect::<Result<_, _>>().map(Command::Scale),
         ["--varying", seeds, word @ ..] if word.len() < 2 => {
             Ok(Command::Varying(parse_seed(seeds)?, word.concat()))
         }
-        _ => Err(format!("expected --seed N, --seeds A..B or --scale N,..., not '{}'", words.join(" "))),
+        _ => Err(format!("expected --seed N or --seeds A..B, not '{}'", words.join(" "))),
     }
 }
 
@@ -84,24 +82,6 @@ fn parse_seeds(range: &str) -> Result<Range<u64>, String> {
     let (first, end) = range.split_once("..").ok_or(format!("'{range}': expected A..B, as 0..2000"))?;
     let seeds = parse_seed(first)?..parse_seed(end)?;
     if seeds.is_empty() { Err(format!("there is no seed in {seeds:?}")) } else { Ok(seeds) }
-}
-
-fn parse_nodes(text: &str) -> Result<u16, String> {
-    let nodes = text.parse().ok().filter(|nodes| (2..=NODES_MAX).contains(nodes));
-    nodes.ok_or(format!("--scale: '{text}' is no number of nodes: expected 2 to {NODES_MAX}"))
-}
-
-/// Measures bundles of so many nodes, a line for each.
-fn scale(nodes: &[u16]) -> Result<(), String> {
-    println!("{}", scale::Cost::HEAD);
-    nodes.iter().try_for_each(|nodes| scale::measure(*nodes).map(|cost| println!("{cost}")))
-}
-
-/// Says what went wrong, if anything has.
-fn told(result: Result<(), String>) -> ExitCode {
-    let Err(reason) = result else { return ExitCode::SUCCESS };
-    eprintln!("tabane-sim: {reason}");
-    ExitCode::FAILURE
 }
 
 /// Runs one seed with a line per event.
@@ -159,7 +139,6 @@ mod tests {
             (&["--seed", "x"][..], "'x' is not a seed"),
             (&["--seeds", "7"], "expected A..B"),
             (&["--seeds", "9..5"], "there is no seed"),
-            (&["--scale", "2,1"], "'1' is no number of nodes"),
             (&["--sed"], "expected --seed N"),
             (&[], "expected --seed N"),
         ] {

@@ -1,7 +1,7 @@
 //! What has to hold in simulated worlds. `-- --nocapture` shows the figures.
 //!
-//! `TABANE_SIM_SEEDS` sets how many seeds there are for what holds whatever the seed: 1,000, unless it says otherwise. Where a
-//! test takes fewer, it takes as many times more or less.
+//! `TABANE_SEEDS` names the seeds for what holds whatever the seed, as `0..5000`, or one of them: 1,000, unless it says otherwise.
+//! Where a test takes fewer, it takes as many times more or less.
 
 mod bridge;
 mod ceiling;
@@ -18,12 +18,14 @@ mod trials;
 
 use std::ops::Range;
 
-/// How many seeds the swarm has, unless `TABANE_SIM_SEEDS` says otherwise.
+/// How many seeds the swarm has, unless `TABANE_SEEDS` says otherwise.
 const SWARM: u64 = 1_000;
 
 /// The seeds of a test that takes so many where the swarm takes [`SWARM`].
 fn seeds(ordinary: u64) -> Range<u64> {
-    let swarm =
-        std::env::var("TABANE_SIM_SEEDS").map_or(SWARM, |text| text.parse().expect("a number of seeds"));
-    0..(ordinary * swarm).div_ceil(SWARM)
+    let named = std::env::var("TABANE_SEEDS").unwrap_or_else(|_| format!("0..{SWARM}"));
+    let seed = |text: &str| text.parse::<u64>().expect("a seed, or a range of them as 0..5000");
+    let (first, end) =
+        named.split_once("..").map_or((seed(&named), None), |(first, end)| (seed(first), Some(seed(end))));
+    first..first + (ordinary * (end.unwrap_or(first + 1) - first)).div_ceil(SWARM)
 }

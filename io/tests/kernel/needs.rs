@@ -14,6 +14,7 @@ use super::hosts::Host;
 /// What a test needs.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Need {
+    Nothing,
     /// Network namespaces and the `ip` command.
     Namespaces,
     /// `/dev/net/tun` besides.
@@ -26,15 +27,12 @@ pub(crate) enum Need {
     Xdp,
 }
 
+/// A test: what it needs, its name and its body.
+pub(crate) type Test = (Need, &'static str, fn());
+
 /// For each need, why it is not met.
 #[derive(Debug)]
-pub(crate) struct Needs {
-    namespaces: Option<&'static str>,
-    tun: Option<&'static str>,
-    bpf: Option<&'static str>,
-    tbf: Option<&'static str>,
-    xdp: Option<&'static str>,
-}
+pub(crate) struct Needs([Option<&'static str>; 6]);
 
 impl Needs {
     /// Probes once, before any other thread starts.
@@ -46,29 +44,19 @@ impl Needs {
         let namespaces = unless(has("ip"), "needs the ip command (package iproute2)")
             .or_else(|| unless(Host::new().is_ok(), "needs root or user namespaces"));
         let tun = fs::OpenOptions::new().read(true).write(true).open("/dev/net/tun");
-        let may_load = rustix::process::getuid().is_root() && rights_of_init();
+        let may_load = getuid().is_root() && rights_of_init();
         let tun = namespaces.or(unless(tun.is_ok(), "needs /dev/net/tun"));
+        let bpf = tun.or(unless(may_load, "needs root outside of user namespaces"));
         let tbf = || has("tc") && Host::new().is_ok_and(|host| host.try_shape("lo").is_ok());
-        Self {
-            namespaces,
-            tun,
-            bpf: tun.or(unless(may_load, "needs root outside of user namespaces")),
-            xdp: tun.or(unless(may_load && has_xdp(), "needs root outside of user namespaces, and AF_XDP")),
-            tbf: namespaces.or_else(|| unless(tbf(), "needs tc and the tbf queueing discipline")),
-        }
+        let tbf = namespaces.or_else(|| unless(tbf(), "needs tc and the tbf queueing discipline"));
+        let xdp = bpf.or(unless(has_xdp(), "needs AF_XDP"));
+        Self([None, namespaces, tun, bpf, tbf, xdp])
     }
 
-    /// A test that passes when `body` returns; ignored, with the reason, when `need` is not met.
-    pub(crate) fn trial(&self, need: Option<Need>, name: &str, body: fn()) -> Trial {
-        let missing = match need {
-            None => None,
-            Some(Need::Namespaces) => self.namespaces,
-            Some(Need::Tun) => self.tun,
-            Some(Need::Bpf) => self.bpf,
-            Some(Need::Tbf) => self.tbf,
-            Some(Need::Xdp) => self.xdp,
-        };
-        trial(name, missing, move || {
+    /// A test that passes when its body returns; ignored, with the reason, when what it needs is missing.
+    pub(crate) fn trial(&self, (need, name, body): &Test) -> Trial {
+        let body = *body;
+        trial(name, self.0[*need as usize], move || {
             body();
             Ok(())
         })

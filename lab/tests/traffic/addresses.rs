@@ -2,9 +2,8 @@
 //! learned keeps the others from flooding.
 
 use std::net::SocketAddr;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread::{self, JoinHandle};
+use std::sync::atomic::Ordering::Relaxed;
+use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
@@ -12,15 +11,15 @@ use tabane_io::PacketSocket;
 use tabane_io::packet::HEADER;
 use tabane_kit::bundle::{Bundle, DEVICE, address};
 use tabane_kit::clock::{monotonic_ns, wait_for};
-use tabane_kit::netns::{Namespace, joined};
+use tabane_kit::netns::Namespace;
 use tabane_kit::status::{LINK_DOWN, Questions};
 use tabane_kit::topology::{Plan, Topology};
 use tabane_kit::workload::Stream;
 use tabane_kit::workload::ping_pong::{self, RoundTrips};
 
-use crate::traffic::neighbours::mac;
-use crate::traffic::stage::{FAST, options, options_with, plan, with_bundles};
-use crate::traffic::{Case, Need};
+use crate::case::{Case, DAEMON};
+use crate::traffic::datagrams::mac;
+use crate::traffic::stage::{FAST, Running, options, options_with, plan, with_bundles};
 
 /// Addresses that are new in each second of the storm, and how many have to arrive.
 const PER_SECOND: u64 = 40_000;
@@ -45,8 +44,8 @@ type Mac = [u8; 6];
 
 pub(crate) fn cases() -> Vec<Case> {
     vec![
-        Case::alone("100_000_addresses_cost_no_link_and_no_time", Need::Daemon, storm),
-        Case::new("a_flow_whose_answers_take_another_worker_is_not_flooded", Need::Daemon, one_way),
+        Case::alone("100_000_addresses_cost_no_link_and_no_time", DAEMON, storm),
+        Case::new("a_flow_whose_answers_take_another_worker_is_not_flooded", DAEMON, one_way),
     ]
 }
 
@@ -73,7 +72,7 @@ fn play_in_storm(
     let to = parsed(&mac(second, DEVICE)?)?;
     let delivered = || Ok::<_, anyhow::Error>(bundles[1].status()?.counter("frames_delivered"));
     let (begun, before) = (monotonic_ns()?, delivered()?);
-    let storm = Storm::begin(first, to, u8::try_from(attempt)?)?;
+    let storm = storm_of(first, to, u8::try_from(attempt)?)?;
     let trips = ping_pong::play(first, second, SocketAddr::new(address(1), 0), Stream::Tcp, TIMED)?;
     wait_for("frames of 100,000 addresses", ARRIVE_WITHIN, || {
         Ok((delivered()? - before >= ADDRESSES).then_some(()))
@@ -90,38 +89,23 @@ fn play_in_storm(
     Ok((trips, downs))
 }
 
-/// Sends frames, each of another address, until it is told to end.
-struct Storm {
-    ended: Arc<AtomicBool>,
-    thread: JoinHandle<Result<u64>>,
-}
-
-impl Storm {
-    fn begin(host: &Namespace, to: Mac, number: u8) -> Result<Storm> {
-        let ended = Arc::new(AtomicBool::new(false));
-        let end = Arc::clone(&ended);
-        let socket = host.enter(|| PacketSocket::open(DEVICE))??;
-        let thread = host.spawn("storm", move || {
-            let (begun, mut sent) = (Instant::now(), 0_u64);
-            while !end.load(Ordering::Relaxed) && begun.elapsed() < 2 * ARRIVE_WITHIN {
-                let due = u64::try_from(begun.elapsed().as_millis())? * PER_SECOND / 1_000;
-                for address in sent..due {
-                    let [.., a, b, c] = address.to_be_bytes();
-                    // What finds no room in the device's queue is lost as on any wire.
-                    let _ = socket.send(&frame(to, [2, 0xff, number, a, b, c], EXPERIMENT, &[0; 46]));
-                }
-                sent = due;
-                thread::sleep(Duration::from_millis(1));
+/// Sends frames, each of another address, until it is told to end, and says how many.
+fn storm_of(host: &Namespace, to: Mac, number: u8) -> Result<Running<u64>> {
+    let socket = host.enter(|| PacketSocket::open(DEVICE))??;
+    Running::start(host, "storm", move |end| {
+        let (begun, mut sent) = (Instant::now(), 0_u64);
+        while !end.load(Relaxed) && begun.elapsed() < 2 * ARRIVE_WITHIN {
+            let due = u64::try_from(begun.elapsed().as_millis())? * PER_SECOND / 1_000;
+            for address in sent..due {
+                let [.., a, b, c] = address.to_be_bytes();
+                // What finds no room in the device's queue is lost as on any wire.
+                let _ = socket.send(&frame(to, [2, 0xff, number, a, b, c], EXPERIMENT, &[0; 46]));
             }
-            Ok(sent)
-        })?;
-        Ok(Storm { ended, thread })
-    }
-
-    fn end(self) -> Result<u64> {
-        self.ended.store(true, Ordering::Relaxed);
-        joined(self.thread)
-    }
+            sent = due;
+            thread::sleep(Duration::from_millis(1));
+        }
+        Ok(sent)
+    })
 }
 
 /// A host behind the second node says one word, which reaches one worker of the first. All flows to that host, which

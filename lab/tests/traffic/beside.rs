@@ -12,11 +12,12 @@ use tabane_kit::systemd::{Systemd, UNITS};
 use tabane_kit::tool;
 use tabane_kit::topology::{Topology, nic};
 
+use crate::case::Case;
 use crate::traffic::fits_in::{BRIDGE, NETWORKD, crosses, has_address, other_address};
+use crate::traffic::package;
 use crate::traffic::package::{PACKAGE, ROOT, SERVICE, shell};
 use crate::traffic::stage::{FAST, options, plan};
 use crate::traffic::systemd::whole;
-use crate::traffic::{Case, Need};
 
 const INTERFACES: &[u8] = include_bytes!("../../../packaging/network/ifupdown2/tabane");
 const UNMANAGED: &[u8] = include_bytes!("../../../packaging/network/NetworkManager/90-tabane.conf");
@@ -50,10 +51,10 @@ const WITHIN: Duration = Duration::from_secs(15);
 
 pub(crate) fn cases() -> Vec<Case> {
     vec![
-        Case::nightly("a_package_beside_ifupdown2_is_the_port_of_a_bridge", Need::Package, ifupdown2),
-        Case::nightly("a_package_beside_networkmanager_is_left_alone", Need::Package, network_manager),
-        Case::nightly("a_package_beside_netplan_gets_its_address", Need::Package, netplan),
-        Case::nightly("a_package_is_installed_and_started_by_ansible", Need::Package, ansible),
+        Case::nightly("a_package_beside_ifupdown2_is_the_port_of_a_bridge", package::NEEDS, ifupdown2),
+        Case::nightly("a_package_beside_networkmanager_is_left_alone", package::NEEDS, network_manager),
+        Case::nightly("a_package_beside_netplan_gets_its_address", package::NEEDS, netplan),
+        Case::nightly("a_package_is_installed_and_started_by_ansible", package::NEEDS, ansible),
     ]
 }
 

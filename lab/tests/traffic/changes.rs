@@ -14,9 +14,9 @@ use tabane_kit::workload::Stream;
 use tabane_kit::workload::iperf::{Flow, Server};
 use tabane_kit::workload::sequence::{Pace, Sequence};
 
+use crate::case::{Case, DAEMON, IPERF};
 use crate::traffic::faults::carry;
 use crate::traffic::stage::{FAST, options, plan, ready, send_file, with_bundles, with_links};
-use crate::traffic::{Case, Need};
 
 /// Links of the bundle, and the one that leaves.
 pub(crate) const LINKS: usize = 3;
@@ -38,13 +38,9 @@ const SENT_MIN: u64 = (PACE.per_second * SECONDS / 2) as u64;
 
 pub(crate) fn cases() -> Vec<Case> {
     vec![
-        Case::new("policy_switch_under_load_loses_nothing", Need::DaemonAndIperf, || {
-            under_load(switch_policy)
-        }),
-        Case::new("link_removal_and_addition_under_load_lose_nothing", Need::DaemonAndIperf, || {
-            under_load(remove_and_add)
-        }),
-        Case::new("a_link_that_both_ends_take_in_is_used", Need::Daemon, add_at_both),
+        Case::new("policy_switch_under_load_loses_nothing", IPERF, || under_load(switch_policy)),
+        Case::new("link_removal_and_addition_under_load_lose_nothing", IPERF, || under_load(remove_and_add)),
+        Case::new("a_link_that_both_ends_take_in_is_used", DAEMON, add_at_both),
     ]
 }
 
@@ -76,16 +72,22 @@ fn switch_policy(topology: &Topology, bundles: &mut [Bundle<'_>]) -> Result<()> 
 }
 
 fn remove_and_add(topology: &Topology, bundles: &mut [Bundle<'_>]) -> Result<()> {
+    leaves_and_joins(topology, bundles, &nic(CHANGED), LINKS)
+}
+
+/// One of so many links, the second, is taken out and in again, and carries each time.
+pub(crate) fn leaves_and_joins(
+    topology: &Topology,
+    bundles: &mut [Bundle<'_>],
+    link: &str,
+    links: usize,
+) -> Result<()> {
     carry(topology, CHANGED)?;
-    bundles[0].ask(&["link", "remove", DEVICE, &nic(CHANGED)])?;
-    for bundle in &mut *bundles {
-        bundle.wait_until("a link less", |status| status.peers[0].paths.len() == LINKS - 1)?;
-    }
+    bundles[0].ask(&["link", "remove", DEVICE, link])?;
+    ready(bundles, links - 1)?;
     carry(topology, 0)?;
-    bundles[0].ask(&["link", "add", DEVICE, &nic(CHANGED)])?;
-    for bundle in bundles {
-        bundle.wait_until("all links", |status| status.is_ready(1, LINKS))?;
-    }
+    bundles[0].ask(&["link", "add", DEVICE, link])?;
+    ready(bundles, links)?;
     carry(topology, CHANGED)
 }
 

@@ -7,12 +7,12 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use socket2::SockRef;
-use tabane_kit::bundle::{Bundle, DEVICE, address, program};
+use tabane_kit::bundle::{Bundle, DEVICE, address};
 use tabane_kit::clock::wait_for;
 use tabane_kit::topology::Topology;
 
-use crate::traffic::stage::{FAST, options_with, plan, ready, received, with_bundles};
-use crate::traffic::{Case, Need};
+use crate::case::{Case, DAEMON};
+use crate::traffic::stage::{FAST, from_files, options_with, plan, ready, received, with_bundles};
 
 /// Datagrams of each kind, their payload, and their flows.
 const DATAGRAMS: u64 = 600;
@@ -38,8 +38,8 @@ const ARRIVE_WITHIN: Duration = Duration::from_secs(5);
 
 pub(crate) fn cases() -> Vec<Case> {
     vec![
-        Case::new("frames_go_as_their_class_says", Need::Daemon, classes),
-        Case::new("classes_that_come_and_go_decide_from_then_on", Need::Daemon, changed),
+        Case::new("frames_go_as_their_class_says", DAEMON, classes),
+        Case::new("classes_that_come_and_go_decide_from_then_on", DAEMON, changed),
     ]
 }
 
@@ -47,12 +47,8 @@ pub(crate) fn cases() -> Vec<Case> {
 fn classes() -> Result<()> {
     let topology = Topology::build(plan(&[FAST; 2]))?;
     let directory = tempfile::tempdir()?;
-    let mut bundles = Vec::new();
-    for (number, host) in topology.hosts().iter().enumerate() {
-        let text = format!(
-            r#"security = "none"
-address = ["{}/24"]
-policy = "active-backup"
+    let lines = format!(
+        r#"policy = "active-backup"
 primary = "eth1"
 class = [
   {{ match = {{ dscp = 46 }}, policy = "duplicate" }},
@@ -61,13 +57,9 @@ class = [
   {{ match = {{ max_size = {SHORT_FRAME} }}, policy = "duplicate" }},
 ]
 link = [{{ nic = "eth1" }}, {{ nic = "eth2" }}]
-"#,
-            address(number)
-        );
-        let path = directory.path().join(format!("{number}.toml"));
-        std::fs::write(&path, text)?;
-        bundles.push(Bundle::start_from(host, &program(None)?, DEVICE, &path)?);
-    }
+"#
+    );
+    let mut bundles = from_files(&topology, directory.path(), &lines)?;
     ready(&mut bundles, 2)?;
     let [first, second] = carried(&topology, OTHER, 0)?;
     ensure!(first > VOLUME && second < VOLUME / 4, "ordinary: {first} and {second} bytes of {VOLUME}");

@@ -11,7 +11,7 @@ use anyhow::{Context, Result, bail, ensure};
 use tabane_kit::bundle::{Bundle, DEVICE, Options, Protection, address, address_v6, program};
 use tabane_kit::clock::wait_for;
 use tabane_kit::cpu::first;
-use tabane_kit::prerequisites::is_all_powerful;
+use tabane_kit::prerequisites::{SETPRIV, is_all_powerful};
 use tabane_kit::status::{LINK_DOWN, LINK_UP, Questions};
 use tabane_kit::topology::{LinkPlan, Moment, Plan, Topology, nic};
 use tabane_kit::workload::Stream;
@@ -19,14 +19,15 @@ use tabane_kit::workload::iperf::{Flow, Server};
 use tabane_kit::workload::sequence::{Pace, Sequence};
 use tabane_kit::workload::transfer::{Source, Transfer};
 
+use crate::case::Case;
+use crate::case::Need::{self, Daemon, That, Tool};
 use crate::traffic::experiments::lab;
 use crate::traffic::faults::carry;
-use crate::traffic::reorder::GUEST;
+use crate::traffic::reorder::{GUEST, MINUTES, NEW_GUEST};
 use crate::traffic::stage::{
     FAST, options, plan, ready, received, send_both_ways, send_file, told, under_a_file, whole, with_bundles,
     with_links,
 };
-use crate::traffic::{Case, Need};
 
 const LINKS: usize = 2;
 /// The link that dies, which carries everything until then.
@@ -54,28 +55,33 @@ const FEW: u64 = 100;
 /// Time for guests to boot on emulated processors twice, to measure and to end.
 const GUESTS_WITHIN: Duration = Duration::from_secs(1_200);
 
+pub(crate) const PROGRAMS: &[Need] = &[Daemon, Tool(SETPRIV), That(require_programs)];
+
 pub(crate) fn cases() -> Vec<Case> {
-    let need = Need::DaemonAndPrograms;
     vec![
-        Case::new("kernel_path_carries_what_two_bundles_exchange", need, carries),
-        Case::alone("kernel_path_leaves_a_black_hole_within_milliseconds", need, black_hole),
-        Case::new("kernel_path_leaves_a_pulled_cable_and_no_connection_is_lost", need, || {
+        Case::new("kernel_path_carries_what_two_bundles_exchange", PROGRAMS, carries),
+        Case::alone("kernel_path_leaves_a_black_hole_within_milliseconds", PROGRAMS, black_hole),
+        Case::new("kernel_path_leaves_a_pulled_cable_and_no_connection_is_lost", PROGRAMS, || {
             fault(|topology| topology.pull_cable(0, VICTIM), |topology| topology.plug_cable(0, VICTIM))
                 .map(drop)
         }),
-        Case::nightly("kernel_path_balances_the_connections_of_tlb", need, || balances("tlb")),
-        Case::nightly("kernel_path_balances_the_connections_of_tlb_history", need, || {
+        Case::nightly("kernel_path_balances_the_connections_of_tlb", PROGRAMS, || balances("tlb")),
+        Case::nightly("kernel_path_balances_the_connections_of_tlb_history", PROGRAMS, || {
             balances("tlb-history")
         }),
-        Case::new("kernel_path_outlives_processes_that_are_replaced", need, upgrade),
-        Case::alone("kernel_path_vanishes_with_a_process_that_is_killed", need, kill),
-        Case::new("kernel_path_and_cells_take_turns_under_a_connection", need, turns),
-        Case::new("cells_carry_what_the_kernel_path_cannot_and_say_why", need, fallbacks),
-        Case::new("kernel_path_of_a_sealed_bundle_over_protected_links", need, protected),
-        Case::new("cells_do_without_rights_to_load_programs", need, without_rights),
-        Case::new("kernel_path_needs_no_types_of_the_kernel", need, without_btf),
-        Case::nightly("kernel_path_through_the_nics_of_two_guests", Need::NewGuestAndMinutes, through_nics),
-        Case::new("the_device_is_as_large_as_fits_into_links_whole", need, mtu_follows_links),
+        Case::new("kernel_path_outlives_processes_that_are_replaced", PROGRAMS, upgrade),
+        Case::alone("kernel_path_vanishes_with_a_process_that_is_killed", PROGRAMS, kill),
+        Case::new("kernel_path_and_cells_take_turns_under_a_connection", PROGRAMS, turns),
+        Case::new("cells_carry_what_the_kernel_path_cannot_and_say_why", PROGRAMS, fallbacks),
+        Case::new("kernel_path_of_a_sealed_bundle_over_protected_links", PROGRAMS, protected),
+        Case::new("cells_do_without_rights_to_load_programs", PROGRAMS, without_rights),
+        Case::new("kernel_path_needs_no_types_of_the_kernel", PROGRAMS, without_btf),
+        Case::nightly(
+            "kernel_path_through_the_nics_of_two_guests",
+            [NEW_GUEST, MINUTES].concat(),
+            through_nics,
+        ),
+        Case::new("the_device_is_as_large_as_fits_into_links_whole", PROGRAMS, mtu_follows_links),
     ]
 }
 

@@ -1,4 +1,5 @@
-//! UDP over IPv4 and IPv6: every datagram arrives once, in order, with every byte as sent.
+//! UDP over IPv4 and IPv6: every datagram arrives once, in order, with every byte as sent, also as large as the device takes; and
+//! who is asked for by ARP and neighbour discovery is found.
 //!
 //! Fragments have no ports, so IP's fragmented datagrams are another flow than whole ones, here as on any NIC with
 //! several queues. Each kind keeps its own order.
@@ -9,17 +10,21 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
-use tabane_kit::bundle::{address, address_v6};
+use tabane_kit::bundle::{DEVICE, Options, address, address_v6};
 use tabane_kit::clock::wait_for;
+use tabane_kit::counters;
 use tabane_kit::netns::{Namespace, joined};
 
-use crate::traffic::stage::{FAST, SLOW, options, plan, with_bundles};
-use crate::traffic::{Case, Need};
+use crate::case::{Case, DAEMON};
+use crate::traffic::stage::{FAST, SLOW, options, plan, send_file, with_bundles};
 
 /// Payloads that fit an MTU of 1500 over IPv6 too.
 pub(crate) const WHOLE: [usize; 5] = [12, 64, 500, 1000, 1452];
 /// Payloads that IP cuts into fragments.
 pub(crate) const FRAGMENTED: [usize; 3] = [1473, 9000, 60_000];
+/// Headers of UDP and IP of either version.
+const HEADERS_V4: usize = 28;
+const HEADERS_V6: usize = 48;
 /// Datagrams of each kind.
 const COUNT: u64 = 200;
 /// Most that is on the way at once: what a default receive buffer holds without loss.
@@ -28,14 +33,14 @@ const AHEAD: (u64, usize) = (32, 48 << 10);
 const LOST_AFTER: Duration = Duration::from_secs(3);
 
 pub(crate) fn cases() -> Vec<Case> {
-    let mut cases = Vec::new();
-    for links in 2..=4 {
-        cases.push(Case::alone(format!("udp_over_{links}_equal_links"), Need::Daemon, move || {
-            udp(&vec![FAST; links])
-        }));
-    }
-    cases.push(Case::alone("udp_over_2_links_10_to_1", Need::Daemon, || udp(&[FAST, SLOW])));
-    cases
+    let equal = (2..=4).map(|links| (format!("udp_over_{links}_equal_links"), vec![FAST; links]));
+    let unequal = ("udp_over_2_links_10_to_1".to_owned(), vec![FAST, SLOW]);
+    let links = equal.chain([unequal]);
+    let links = links.map(|(name, rates)| Case::alone(name, DAEMON, move || udp(&rates)));
+    let jumbo = [9_000, 65_000]
+        .map(|mtu| Case::new(format!("device_mtu_{mtu}_over_link_mtu_1500"), DAEMON, move || jumbo(mtu)));
+    let resolve = Case::new("arp_and_nd_resolve_afresh", DAEMON, resolve);
+    links.chain(jumbo).chain([resolve]).collect()
 }
 
 fn udp(rates: &[tabane_kit::rate::Bitrate]) -> Result<()> {
@@ -48,6 +53,45 @@ fn udp(rates: &[tabane_kit::rate::Bitrate]) -> Result<()> {
         }
         Ok(())
     })
+}
+
+/// A device whose MTU is larger than its links': IP does not cut anything.
+fn jumbo(mtu: u32) -> Result<()> {
+    let options = Options { mtu: Some(mtu), ..options()? };
+    with_bundles(plan(&[FAST; 2]), &options, |topology, _| {
+        let (first, second) = (topology.host(0), topology.host(1));
+        let full = usize::try_from(mtu)?;
+        exchange(first, second, address(1), &[full - HEADERS_V4, 64], 100)?;
+        exchange(first, second, address_v6(1), &[full - HEADERS_V6, 64], 100)?;
+        send_file(first, second, address(1), 4 << 20)?;
+        let fragments = counters::protocol(first, "Ip", "FragCreates")?;
+        ensure!(fragments == 0, "IP made {fragments} fragments");
+        Ok(())
+    })
+}
+
+/// Addresses are resolved anew through the bundle, to the right MAC address.
+fn resolve() -> Result<()> {
+    with_bundles(plan(&[FAST; 2]), &options()?, |topology, _| {
+        let (first, second) = (topology.host(0), topology.host(1));
+        let mac = mac(second, DEVICE)?;
+        for at in [address(1), address_v6(1)] {
+            for host in [first, second] {
+                host.ip(&format!("neighbour flush dev {DEVICE}"))?;
+            }
+            exchange(first, second, at, &[64], 3)?;
+            let entry = first.ip(&format!("neighbour show {at} dev {DEVICE}"))?;
+            ensure!(entry.contains(&format!("lladdr {mac}")), "{at} resolved to `{entry}` instead of {mac}");
+        }
+        Ok(())
+    })
+}
+
+/// MAC address of `nic` in `host`.
+pub(crate) fn mac(host: &Namespace, nic: &str) -> Result<String> {
+    let line = host.ip(&format!("-oneline link show {nic}"))?;
+    let after = line.split_once("link/ether ").with_context(|| format!("no MAC address in `{line}`"))?.1;
+    Ok(after.split_whitespace().next().unwrap_or_default().to_string())
 }
 
 /// Sends `count` datagrams whose sizes go round in `sizes` and checks each of them at the other end.

@@ -1,28 +1,46 @@
-//! The device under traffic: taken down for a moment, and deleted.
+//! The device under traffic: taken down for a moment, and deleted; how fast it says that it is; and its carrier, which follows its
+//! only peer: off at once when that ends, and soon when it is killed, once each time, however many workers hear of it.
 
+use std::fs;
 use std::net::SocketAddr;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use anyhow::{Result, ensure};
-use tabane_kit::bundle::{Bundle, DEVICE, address};
+use anyhow::{Context, Result, ensure};
+use serde_json::Value;
+use tabane_kit::bundle::{Bundle, DEVICE, Options, address, program};
+use tabane_kit::clock::wait_for;
+use tabane_kit::netns::Namespace;
+use tabane_kit::process::Process;
 use tabane_kit::status::Questions;
 use tabane_kit::tool;
 use tabane_kit::topology::Topology;
 use tabane_kit::workload::sequence::{Pace, Sequence};
 
+use crate::case::{Case, DAEMON};
 use crate::traffic::faults::carry;
-use crate::traffic::stage::{FAST, options, plan, under_a_file, with_bundles};
-use crate::traffic::{Case, Need};
+use crate::traffic::stage::{FAST, options, options_with, plan, ready, under_a_file, with_bundles};
 
 const LINKS: usize = 2;
 /// Frames that a device refuses before it is taken up again: as many are sent.
 const REFUSED: u64 = 3;
 
+/// The carrier goes within this time after a farewell, with time for a busy machine; the daemon takes a few milliseconds.
+const OFF_AFTER_FAREWELL: Duration = Duration::from_millis(200);
+/// After a death: 3 s, and what it takes to be sure.
+const OFF_AFTER_DEATH: Duration = Duration::from_millis(3_500);
+/// Farewells in a row: workers do not hear of each in an unlucky order.
+const FAREWELLS: usize = 3;
+
 pub(crate) fn cases() -> Vec<Case> {
     vec![
-        Case::new("a_device_that_is_down_for_a_moment_goes_on", Need::Daemon, down),
-        Case::new("a_device_is_as_fast_as_its_links_together", Need::Daemon, speed),
-        Case::new("a_device_deleted_under_traffic_ends_the_bundle", Need::Daemon, deleted),
+        Case::new("a_device_that_is_down_for_a_moment_goes_on", DAEMON, down),
+        Case::new("a_device_is_as_fast_as_its_links_together", DAEMON, speed),
+        Case::new("a_device_deleted_under_traffic_ends_the_bundle", DAEMON, deleted),
+        Case::alone("a_peer_that_ends_or_dies_takes_the_carrier_along", DAEMON, || carrier(&options()?)),
+        Case::alone("a_peer_of_many_workers_takes_the_carrier_along_once", DAEMON, || {
+            carrier(&options_with(&["--workers", "4"])?)
+        }),
+        Case::new("an_upgrade_of_either_end_leaves_the_carrier_alone", DAEMON, carrier_stays),
     ]
 }
 
@@ -63,22 +81,88 @@ fn speed() -> Result<()> {
     })
 }
 
-/// While datagrams come; its peer goes on.
+/// While datagrams come, to one worker or several; its peer goes on, and who follows the events is told.
 fn deleted() -> Result<()> {
     const PACE: Pace = Pace { per_second: 5_000, bytes: 1_000 };
     const TIMED: Duration = Duration::from_secs(3);
+    let directory = tempfile::tempdir()?;
+    for workers in ["1", "2"] {
+        let topology = Topology::build(plan(&[FAST; LINKS]))?;
+        let mut bundles = Bundle::start_all(&topology, &options_with(&["--workers", workers])?)?;
+        let at = SocketAddr::new(address(1), 0);
+        let flow = Sequence::start(topology.host(0), topology.host(1), at, PACE, TIMED)?;
+        carry(&topology, 0)?;
+        let lines = directory.path().join(workers);
+        let mut follower = topology.host(1).command("sh");
+        let line = "exec \"$0\" events tb0 --follow >\"$1\"";
+        follower.args(["-c", line]).arg(program(None)?).arg(&lines);
+        let follower = Process::start(follower)?;
+        let told = || fs::read_to_string(&lines).unwrap_or_default();
+        wait_for("a follower", OFF_AFTER_DEATH, || Ok((!told().is_empty()).then_some(())))?;
+        topology.host(1).ip(&format!("link delete {DEVICE}"))?;
+        let Some(bundle) = bundles.pop() else { unreachable!("two bundles were started") };
+        let ending = bundle.end()?;
+        let words = "tabane: device tb0 was deleted, so the bundle ends; `tabane up` makes it again";
+        ensure!(ending.status.code() == Some(1) && ending.last_words().ends_with(words), "{ending:?}");
+        follower.wait(OFF_AFTER_DEATH)?.success("a follower whose bundle has ended")?;
+        ensure!(told().contains("device-gone  device tb0 was deleted"), "{}", told());
+        bundles[0].wait_until("no peer", |status| status.peers.is_empty())?;
+        let outcome = flow.finish()?;
+        ensure!(!outcome.lost_at_ns.is_empty(), "datagrams to a device that was deleted: {outcome:?}");
+        Bundle::stop_all(bundles)?;
+    }
+    Ok(())
+}
+
+/// How often the device has gained or lost its carrier.
+fn changes(host: &Namespace) -> Result<u64> {
+    let told: Value = serde_json::from_str(&host.ip(&format!("-json -s -s link show {DEVICE}"))?)?;
+    told[0]["stats64"]["tx"]["carrier_changes"]
+        .as_u64()
+        .with_context(|| format!("changes of carrier: {told}"))
+}
+
+/// Waits until the carrier is off, which has to be the only change since it was changed so often.
+fn off(host: &Namespace, before: u64, within: Duration) -> Result<()> {
+    let began = Instant::now();
+    wait_for("no carrier", 2 * within, || {
+        Ok(host.ip(&format!("link show {DEVICE}"))?.contains("NO-CARRIER").then_some(()))
+    })?;
+    ensure!(began.elapsed() <= within, "the carrier went after {:?}, not {within:?}", began.elapsed());
+    let changed = changes(host)? - before;
+    ensure!(changed == 1, "the carrier changed {changed} times");
+    Ok(())
+}
+
+fn carrier(options: &Options) -> Result<()> {
     let topology = Topology::build(plan(&[FAST; LINKS]))?;
-    let mut bundles = Bundle::start_all(&topology, &options()?)?;
-    let at = SocketAddr::new(address(1), 0);
-    let flow = Sequence::start(topology.host(0), topology.host(1), at, PACE, TIMED)?;
-    carry(&topology, 0)?;
-    topology.host(1).ip(&format!("link delete {DEVICE}"))?;
-    let Some(bundle) = bundles.pop() else { unreachable!("two bundles were started") };
-    let ending = bundle.end()?;
-    let words = "tabane: device tb0 was deleted, so the bundle ends; `tabane up` makes it again";
-    ensure!(ending.status.code() == Some(1) && ending.last_words().ends_with(words), "{ending:?}");
-    bundles[0].wait_until("no peer", |status| status.peers.is_empty())?;
-    let outcome = flow.finish()?;
-    ensure!(!outcome.lost_at_ns.is_empty(), "datagrams to a device that was deleted: {outcome:?}");
-    Bundle::stop_all(bundles)
+    let mut bundles = Bundle::start_all(&topology, options)?;
+    let host = topology.host(0);
+    let before = changes(host)?;
+    bundles[1].kill()?;
+    off(host, before, OFF_AFTER_DEATH)?;
+    for _ in 0..FAREWELLS {
+        bundles[1].start_again()?;
+        ready(&mut bundles, LINKS)?;
+        let before = changes(host)?;
+        bundles[1].stop_for_now()?.success("a daemon told to stop")?;
+        off(host, before, OFF_AFTER_FAREWELL)?;
+    }
+    bundles.swap_remove(0).stop()?.success("a daemon told to stop").map(drop)
+}
+
+/// Both ends are replaced in turn; the farewell of one that was replaced is heard as any.
+fn carrier_stays() -> Result<()> {
+    let topology = Topology::build(plan(&[FAST; LINKS]))?;
+    let mut bundles = Bundle::start_all(&topology, &options_with(&["--workers", "2"])?)?;
+    let before = [changes(topology.host(0))?, changes(topology.host(1))?];
+    for round in 0..4 {
+        bundles[round % 2].upgrade()?;
+        ready(&mut bundles, LINKS)?;
+        let after = [changes(topology.host(0))?, changes(topology.host(1))?];
+        ensure!(after == before, "the carrier changed: {before:?} and {after:?} after upgrade {round}");
+    }
+    bundles[1].stop_for_now()?.success("a daemon told to stop")?;
+    off(topology.host(0), before[0], OFF_AFTER_FAREWELL)?;
+    bundles.swap_remove(0).stop()?.success("a daemon told to stop").map(drop)
 }

@@ -22,11 +22,13 @@ use anyhow::{Context, Result, ensure};
 use serde_json::Value;
 use tabane_kit::bundle::{Bundle, DEVICE, Options, program};
 use tabane_kit::netns::Namespace;
+use tabane_kit::prerequisites::{ETHTOOL, NFT, STRACE, require_priority};
 use tabane_kit::process::Process;
 
-use crate::traffic::data_path::kernel;
+use crate::case::Need::{self, Daemon, That, Tool};
+use crate::case::{Case, NOTHING};
+use crate::traffic::data_path::{PROGRAMS, kernel};
 use crate::traffic::stage::{options_with, ready};
-use crate::traffic::{Case, Need};
 
 /// How long a command may take on a busy machine.
 const ANSWER_WITHIN: Duration = Duration::from_secs(30);
@@ -94,7 +96,7 @@ impl Group {
     ) -> Group {
         let case = |way: &Way| {
             let (way, suffix) = (*way, if *way == Way::Cells { "" } else { "_by_the_kernel_path" });
-            let needs = if way == Way::Cells { Need::Diagnosis } else { Need::DiagnosisByPrograms };
+            let needs = [NEEDS, if way == Way::Cells { &[] } else { PROGRAMS }].concat();
             let name = format!("{command}_names_{trial}{suffix}");
             if way == Way::Programs {
                 return Case::nightly(name, needs, move || run(way));
@@ -123,9 +125,11 @@ fn groups() -> Vec<Group> {
     groups.into_iter().flatten().collect()
 }
 
+const NEEDS: &[Need] = &[Daemon, Tool(NFT), Tool(ETHTOOL), Tool(STRACE), That(|| Ok(require_priority()?))];
+
 pub(crate) fn cases() -> Vec<Case> {
-    let page = Case::new("doctor_page_lists_the_planted_faults", Need::Nothing, page_lists_all);
-    let all = Case::new("each_check_and_limit_has_a_planted_fault", Need::Nothing, all_are_planted);
+    let page = Case::new("doctor_page_lists_the_planted_faults", NOTHING, page_lists_all);
+    let all = Case::new("each_check_and_limit_has_a_planted_fault", NOTHING, all_are_planted);
     let planted = groups().into_iter().flat_map(|group| group.cases);
     [page, all].into_iter().chain(planted).chain(nics::cases()).chain(healthy::cases()).collect()
 }

@@ -1,20 +1,24 @@
-//! Receive engines: a file and a ping-pong through a bundle under each; they change while it runs; a quiet bundle sleeps.
-//! And frames of which some pieces, or all, are copied before the device takes them.
+//! Workers: a file and a ping-pong through a bundle under each receive engine; engines that change while it runs; a quiet bundle
+//! sleeps. Several of them: each carries flows, a link dies under all, and another process takes them over. And frames of which some
+//! pieces, or all, are copied before the device takes them.
 
 use std::net::SocketAddr;
-use std::thread;
 use std::time::{Duration, Instant};
+use std::{fs, thread};
 
-use anyhow::{Result, ensure};
+use anyhow::{Context, Result, ensure};
 use tabane_engine::receive::Method;
-use tabane_kit::bundle::{Bundle, address};
-use tabane_kit::status::Questions;
+use tabane_kit::bundle::{Bundle, DEVICE, address};
+use tabane_kit::status::{LINK_DOWN, LINK_UP, Questions};
 use tabane_kit::topology::Topology;
+use tabane_kit::workload::transfer::{Source, Transfer};
 use tabane_kit::workload::{Stream, ping_pong};
 use tabane_lab::commands::engines::{choose, daemons_seconds};
 
-use crate::traffic::stage::{FAST, options, options_with, plan, send_both_ways, send_file, with_bundles};
-use crate::traffic::{Case, Need};
+use crate::case::{Case, DAEMON};
+use crate::traffic::stage::{
+    FAST, SLOW, options, options_with, plan, ready, send_both_ways, send_file, told, whole, with_bundles,
+};
 
 /// Bytes of a file.
 const FILE: u64 = 4 << 20;
@@ -32,18 +36,15 @@ const SLEEPS_MAX: u64 = 600;
 const IDLE_MAX: f64 = 5.0;
 
 pub(crate) fn cases() -> Vec<Case> {
+    let change = Case::alone("receive_engines_change_while_the_bundle_runs", DAEMON, change);
+    let several = Case::new("many_workers_carry_lose_a_link_and_are_replaced", DAEMON, workers);
     let each = Method::ALL.map(|engine| {
-        Case::alone(format!("a_bundle_receives_by_{}", engine.name()), Need::Daemon, move || {
-            started_with(engine)
-        })
+        Case::alone(format!("a_bundle_receives_by_{}", engine.name()), DAEMON, move || started_with(engine))
     });
-    let change = Case::alone("receive_engines_change_while_the_bundle_runs", Need::Daemon, change);
     let copies = [("gather", false), ("copy", true), ("3", true), ("auto", false)].map(|(which, always)| {
-        Case::new(format!("a_file_arrives_with_fragments_{which}"), Need::Daemon, move || {
-            copied(which, always)
-        })
+        Case::new(format!("a_file_arrives_with_fragments_{which}"), DAEMON, move || copied(which, always))
     });
-    each.into_iter().chain([change]).chain(copies).collect()
+    each.into_iter().chain([change, several]).chain(copies).collect()
 }
 
 fn started_with(engine: Method) -> Result<()> {
@@ -142,4 +143,80 @@ fn change() -> Result<()> {
         ensure!(changes == Method::ALL.len(), "{changes} changes in {events:?}");
         Ok(())
     })
+}
+
+const LINKS: usize = 2;
+const VICTIM: usize = 1;
+const WORKERS: usize = 4;
+/// Connections at once, and bytes of each. That a worker of four gets none of so many flows comes once in 100,000 times.
+const FLOWS: usize = 48;
+const SHORT_FILE: u64 = 64 << 10;
+/// Bytes that a worker with at least one of them writes: acknowledgements, where no content comes.
+const WORK_MIN: u64 = 500;
+
+fn workers() -> Result<()> {
+    let options = options_with(&["--workers", &WORKERS.to_string()])?;
+    with_bundles(plan(&[SLOW; LINKS]), &options, |topology, bundles| {
+        all_take_part(topology, bundles)?;
+        let flows = start(topology)?;
+        for (what, killed) in [(LINK_DOWN, true), (LINK_UP, false)] {
+            let since =
+                if killed { topology.kill_switch(VICTIM)? } else { topology.revive_switch(VICTIM)? };
+            told(bundles, what, VICTIM, since.before_ns)?;
+        }
+        finish(flows)?;
+        for upgraded in 0..bundles.len() {
+            let flows = start(topology)?;
+            bundles[upgraded].upgrade()?;
+            ready(bundles, LINKS)?;
+            finish(flows)?;
+        }
+        all_take_part(topology, bundles)
+    })
+}
+
+/// Files over many connections at once; each worker of both daemons has to work for them.
+fn all_take_part(topology: &Topology, bundles: &mut [Bundle<'_>]) -> Result<()> {
+    ready(bundles, LINKS)?;
+    let before = bundles.iter().map(written).collect::<Result<Vec<_>>>()?;
+    let queues = topology.host(0).ip(&format!("-details link show {DEVICE}"))?;
+    ensure!(queues.contains(&format!(" numqueues {WORKERS} ")), "{queues}");
+    finish(start(topology)?)?;
+    for (bundle, before) in bundles.iter().zip(before) {
+        let after = written(bundle)?;
+        ensure!(after.len() == WORKERS, "{} workers", after.len());
+        let worked: Vec<u64> = after.iter().zip(before).map(|(after, before)| after - before).collect();
+        ensure!(worked.iter().all(|bytes| *bytes > WORK_MIN), "a worker did next to nothing: {worked:?}");
+    }
+    Ok(())
+}
+
+/// Bytes that each worker has written to the device, as the kernel counts them.
+fn written(bundle: &Bundle<'_>) -> Result<Vec<u64>> {
+    let pid = bundle.pid().context("a running daemon")?;
+    let mut workers = Vec::new();
+    for task in fs::read_dir(format!("/proc/{pid}/task"))? {
+        let task = task?.path();
+        let name = fs::read_to_string(task.join("comm"))?;
+        if name.starts_with("worker ") {
+            let counts = fs::read_to_string(task.join("io"))?;
+            let bytes = counts.lines().find_map(|line| line.strip_prefix("wchar: ")).context("wchar")?;
+            workers.push((name, bytes.parse()?));
+        }
+    }
+    workers.sort();
+    Ok(workers.into_iter().map(|(_, bytes)| bytes).collect())
+}
+
+fn start(topology: &Topology) -> Result<Vec<Transfer>> {
+    let to = SocketAddr::new(address(1), 0);
+    let flow = |seed| {
+        Transfer::start(topology.host(0), topology.host(1), to, Source::random(SHORT_FILE, seed as u64))
+    };
+    (0..FLOWS).map(flow).collect()
+}
+
+fn finish(flows: Vec<Transfer>) -> Result<()> {
+    flows.iter().for_each(Transfer::end);
+    flows.into_iter().try_for_each(|flow| whole(flow).map(drop))
 }

@@ -1,17 +1,25 @@
 //! Bundles over Ethernet links: NICs without any IP address, a link that dies, a daemon that is replaced, links that leave
-//! and join, and beside a network.
+//! and join, and beside a network. What moves their cells: the engine that `auto` takes, and falls back to; and each way in which sent
+//! frames come back from AF_XDP.
+
+use std::fs::{self, Permissions};
+use std::os::unix::fs::PermissionsExt;
+use std::time::Duration;
 
 use anyhow::{Result, ensure};
-use tabane_kit::bundle::{Bundle, DEVICE, Options, address};
-use tabane_kit::status::Questions;
+use tabane_kit::bundle::{Bundle, DEVICE, Options, address, program};
+use tabane_kit::process::Process;
+use tabane_kit::status::{CompletionStatus, Questions, by_interrupt};
 use tabane_kit::topology::{LinkPlan, Plan, Topology, Wiring, nic};
 
+use crate::case::{Case, DAEMON, XDP};
+use crate::traffic::changes::leaves_and_joins;
 use crate::traffic::faults::{carry, deaths_are_noticed};
+use crate::traffic::nics::follow_mtu;
 use crate::traffic::stage::{
     FAST, cells_sent, lost_little, options, options_with, plan, ready, send_both_ways, send_file,
     under_a_file, with_links,
 };
-use crate::traffic::{Case, Need};
 
 const LINKS: usize = 2;
 /// The engine that works everywhere, and lets the NIC's queueing discipline do what it should.
@@ -23,15 +31,23 @@ const HEAD: u32 = 4;
 
 pub(crate) fn cases() -> Vec<Case> {
     vec![
-        Case::new("cells_cross_nics_without_ip_addresses", Need::Daemon, no_addresses),
-        Case::alone("a_black_hole_among_ethernet_links", Need::Daemon, black_hole),
-        Case::new("an_ethernet_link_beside_a_network_under_rr", Need::Daemon, beside_a_network),
-        Case::new("a_daemon_with_ethernet_links_is_replaced", Need::Daemon, replacement),
-        Case::new("ethernet_links_leave_and_join", Need::Daemon, leave_and_join),
-        Case::new("cells_follow_the_mtu_of_an_ethernet_link", Need::Daemon, mtu),
-        Case::new("cells_cross_by_af_xdp", Need::DaemonAndXdp, || by_xdp(1500)),
-        Case::new("long_cells_cross_by_af_xdp", Need::DaemonAndXdp, || by_xdp(9000)),
-        Case::new("a_daemon_with_af_xdp_is_replaced", Need::DaemonAndXdp, xdp_replacement),
+        Case::new("cells_cross_nics_without_ip_addresses", DAEMON, no_addresses),
+        Case::alone("a_black_hole_among_ethernet_links", DAEMON, black_hole),
+        Case::new("an_ethernet_link_beside_a_network_under_rr", DAEMON, beside_a_network),
+        Case::new("a_daemon_with_ethernet_links_is_replaced", DAEMON, replacement),
+        Case::new("ethernet_links_leave_and_join", DAEMON, leave_and_join),
+        Case::new("cells_follow_the_mtu_of_an_ethernet_link", DAEMON, mtu),
+        Case::new("cells_cross_by_af_xdp", XDP, || by_xdp(1500)),
+        Case::new("long_cells_cross_by_af_xdp", XDP, || by_xdp(9000)),
+        Case::new("a_daemon_with_af_xdp_is_replaced", XDP, xdp_replacement),
+        Case::new("auto_moves_cells_by_af_xdp", XDP, || auto(&options()?, true)),
+        Case::new("auto_moves_cells_of_several_workers_by_af_packet", XDP, || {
+            auto(&options_with(&["--workers", "2"])?, false)
+        }),
+        Case::new("auto_falls_back_where_af_xdp_is_refused", XDP, refused),
+        Case::new("frames_that_af_xdp_has_sent_come_back_as_the_link_says", XDP, || {
+            ["interrupt", "lazy", "adaptive"].into_iter().try_for_each(completes)
+        }),
     ]
 }
 
@@ -132,33 +148,13 @@ fn replacement() -> Result<()> {
 fn leave_and_join() -> Result<()> {
     over_shaped(&ether_links(ENGINE), &options()?, |topology, bundles| {
         let link = format!("ether:{}{ENGINE}", nic(1));
-        during_a_transfer(topology, || {
-            carry(topology, 1)?;
-            bundles[0].ask(&["link", "remove", DEVICE, &link])?;
-            for bundle in &mut *bundles {
-                bundle.wait_until("a link less", |status| status.peers[0].paths.len() == LINKS - 1)?;
-            }
-            carry(topology, 0)?;
-            bundles[0].ask(&["link", "add", DEVICE, &link])?;
-            ready(bundles, LINKS)?;
-            carry(topology, 1)
-        })
+        during_a_transfer(topology, || leaves_and_joins(topology, bundles, &link, LINKS))
     })
 }
 
 fn mtu() -> Result<()> {
     over_shaped(&ether_links(ENGINE), &options()?, |topology, bundles| {
-        during_a_transfer(topology, || {
-            for mtu in [1400, 1500] {
-                topology.host(0).ip(&format!("link set {} mtu {mtu}", nic(1)))?;
-                for bundle in &mut *bundles {
-                    bundle.wait_until(&format!("cells for an MTU of {mtu}"), |status| {
-                        status.cell_bytes == mtu - HEAD && status.is_ready(1, LINKS)
-                    })?;
-                }
-            }
-            Ok(())
-        })
+        during_a_transfer(topology, || follow_mtu(topology, bundles, 1, HEAD))
     })
 }
 
@@ -202,4 +198,68 @@ fn xdp_replacement() -> Result<()> {
         }
         Ok(())
     })
+}
+
+/// Starts the daemon without the rights that AF_XDP takes; what is asked of it needs none.
+const WITHOUT_RIGHTS: &str =
+    "#!/bin/sh\nexec setpriv --bounding-set=-bpf,-sys_admin,-perfmon --inh-caps=-bpf,-sys_admin,-perfmon";
+
+/// Whether a program for AF_XDP is at each NIC, as the kernel tells, and the daemon says the same.
+fn auto(options: &Options, by_xdp: bool) -> Result<()> {
+    over(cables(1500), &ether_links(",engine=auto"), options, |topology, bundles| {
+        send_both_ways(topology, FILE)?;
+        for (host, bundle) in topology.hosts().iter().zip(bundles) {
+            for link in 0..LINKS {
+                let shown = host.ip(&format!("link show {}", nic(link)))?;
+                ensure!(shown.contains("prog/xdp") == by_xdp, "AF_XDP at {}: {shown}", nic(link));
+            }
+            let kind = if by_xdp { "ether/xdp" } else { "ether/packet" };
+            let status = bundle.status()?;
+            ensure!(status.links.iter().all(|link| link.kind.starts_with(kind)), "{:?}", status.links);
+            ensure!(status.peers[0].paths.iter().all(|link| link.cells_sent > 1_000), "{:?}", status.peers);
+        }
+        Ok(())
+    })
+}
+
+/// A daemon without the rights for AF_XDP falls back under `auto`, and does not start where AF_XDP was insisted on.
+fn refused() -> Result<()> {
+    let directory = tempfile::tempdir()?;
+    let path = directory.path().join("tabane");
+    fs::write(&path, format!("{WITHOUT_RIGHTS} {} \"$@\"\n", program(None)?.display()))?;
+    fs::set_permissions(&path, Permissions::from_mode(0o755))?;
+    auto(&Options { program: path.clone(), ..options()? }, false)?;
+    let topology = Topology::build(Plan { addressed: false, ..Plan::two_hosts(vec![LinkPlan::unshaped()]) })?;
+    let mut command = topology.host(0).command(&path);
+    command.args(["up", "--insecure", "--link", "ether:eth1,engine=xdp"]);
+    let ending = Process::start(command)?.wait(Duration::from_secs(10))?;
+    ensure!(ending.status.code() == Some(2) && ending.complaint.contains("eth1"), "{ending:?}");
+    Ok(())
+}
+
+fn completes(way: &str) -> Result<()> {
+    over(
+        cables(1500),
+        &ether_links(&format!(",engine=xdp,completion={way}")),
+        &options()?,
+        |topology, bundles| {
+            send_both_ways(topology, FILE)?;
+            for bundle in bundles {
+                for link in bundle.status()?.links {
+                    let Some(came) = link.completion else { anyhow::bail!("{link:?} tells of no frames") };
+                    let CompletionStatus { reclaimed_at_sends, reclaimed_by_interrupts, .. } = came;
+                    let all = reclaimed_at_sends + reclaimed_by_interrupts;
+                    ensure!(came.method == way && all > 1_000, "{way}: {came:?}");
+                    let share = by_interrupt(&came);
+                    let is_as_said = match way {
+                        "interrupt" => share > 0.9,
+                        "lazy" => reclaimed_by_interrupts == 0,
+                        _ => true,
+                    };
+                    ensure!(is_as_said, "{way}: {came:?}");
+                }
+            }
+            Ok(())
+        },
+    )
 }

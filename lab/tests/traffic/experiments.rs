@@ -11,9 +11,9 @@ use serde_json::Value;
 use tabane_kit::bundle;
 use tabane_kit::process::{Ending, Process};
 
-use crate::traffic::{Case, Need};
-
 /// Demonstrations of which one has to keep its promise on time: who else uses the CPUs can stall any.
+use crate::case::{Case, DAEMON, IPERF};
+
 const ATTEMPTS: usize = 3;
 /// One connection's speed over two links, in parts of its speed over one.
 const RATIO_MIN: f64 = 1.85;
@@ -35,13 +35,13 @@ pub(crate) fn cases() -> Vec<Case> {
         |name, needs, test: fn() -> Result<()>| Case::nightly(format!("experiment_{name}"), needs, test);
     let demo_name = "two_links_are_as_fast_as_both_and_a_dead_switch_costs_nothing";
     vec![
-        case(demo_name, Need::DaemonAndIperf, demo),
-        case("aggregate_of_links_of_unequal_rate_and_delay", Need::Daemon, aggregate),
-        case("failover_of_2_links_by_a_black_hole", Need::Daemon, failover),
-        case("loss_of_1_percent", Need::Daemon, loss),
-        case("mesh_of_3_hosts_survives_a_dead_switch", Need::Daemon, mesh),
-        case("attacks_are_tried_and_told_of", Need::Daemon, attack),
-        case("soak_of_3_hosts_loses_nothing", Need::Daemon, soak),
+        case(demo_name, IPERF, demo),
+        case("aggregate_of_links_of_unequal_rate_and_delay", DAEMON, aggregate),
+        case("failover_of_2_links_by_a_black_hole", DAEMON, failover),
+        case("loss_of_1_percent", DAEMON, loss),
+        case("mesh_of_3_hosts_survives_a_dead_switch", DAEMON, mesh),
+        case("attacks_are_tried_and_told_of", DAEMON, attack),
+        case("soak_of_3_hosts_loses_nothing", DAEMON, soak),
     ]
 }
 

@@ -10,8 +10,8 @@ use tabane_kit::emulator::Impairment;
 use tabane_kit::status::{LINK_DOWN, LINK_SUSPECT, LINK_UP, Questions};
 use tabane_kit::topology::{Moment, Plan, Topology, Wiring, nic};
 
+use crate::case::{Case, DAEMON};
 use crate::traffic::stage::{FAST, options, plan, told, under_a_file, with_bundles};
-use crate::traffic::{Case, Need};
 
 /// The link that dies.
 const VICTIM: usize = 1;
@@ -28,13 +28,13 @@ const STOOD_STILL: [Duration; 2] = [Duration::from_millis(30), Duration::from_mi
 
 pub(crate) fn cases() -> Vec<Case> {
     vec![
-        Case::alone("black_hole_under_a_connection", Need::Daemon, || {
+        Case::alone("black_hole_under_a_connection", DAEMON, || {
             fault(|topology| topology.kill_switch(VICTIM), |topology| topology.revive_switch(VICTIM))
         }),
-        Case::alone("pulled_cable_under_a_connection", Need::Daemon, || {
+        Case::alone("pulled_cable_under_a_connection", DAEMON, || {
             fault(|topology| topology.pull_cable(0, VICTIM), |topology| topology.plug_cable(0, VICTIM))
         }),
-        Case::new("a_cable_that_loses_a_quarter_is_suspect_and_said_to_lose", Need::Daemon, lossy),
+        Case::new("a_cable_that_loses_a_quarter_is_suspect_and_said_to_lose", DAEMON, lossy),
     ]
 }
 

@@ -11,14 +11,16 @@ use serde_json::Value;
 use tabane_kit::bundle::{Bundle, DEVICE};
 use tabane_kit::clock::wait_for;
 use tabane_kit::netns::Namespace;
-use tabane_kit::prerequisites::{CNI_MACVLAN, Missing};
+use tabane_kit::prerequisites::{CNI_MACVLAN, Missing, NFT};
 use tabane_kit::systemd::{Systemd, UNITS};
 use tabane_kit::tool;
 use tabane_kit::topology::Topology;
 
+use crate::case::Case;
+use crate::case::Need::{Daemon, That, Tool};
 use crate::traffic::stage::{FAST, options, plan, ready, send_file, with_bundles};
+use crate::traffic::systemd;
 use crate::traffic::systemd::{SERVICE, machine_with, peer, whole};
-use crate::traffic::{Case, Need};
 
 const ADDRESSED: &[u8] = include_bytes!("../../../packaging/network/systemd-networkd/10-tb0.network");
 const UNMANAGED: &[u8] =
@@ -54,14 +56,14 @@ const WITHIN: Duration = Duration::from_secs(15);
 
 pub(crate) fn cases() -> Vec<Case> {
     vec![
-        Case::new("networkd_gives_a_bundle_its_address", Need::DaemonAndSystemd, addressed),
-        Case::new("networkd_leaves_a_bundle_alone", Need::DaemonAndSystemd, unmanaged),
-        Case::new("networkd_asks_for_the_vlan_and_gives_it_its_address", Need::DaemonAndSystemd, vlan),
-        Case::new("a_bridge_has_a_bundle_as_its_port", Need::DaemonAndSystemd, bridged),
-        Case::new("what_waits_for_the_network_waits_for_a_peer", Need::DaemonAndSystemd, online),
-        Case::new("a_firewall_that_drops_lets_cells_in", Need::DaemonAndNft, firewall),
-        Case::new("kubernetes_takes_the_daemon_set", Need::Kubernetes, daemon_set),
-        Case::new("an_attachment_puts_a_pod_into_the_segment", Need::DaemonAndCni, attachment),
+        Case::new("networkd_gives_a_bundle_its_address", systemd::NEEDS, addressed),
+        Case::new("networkd_leaves_a_bundle_alone", systemd::NEEDS, unmanaged),
+        Case::new("networkd_asks_for_the_vlan_and_gives_it_its_address", systemd::NEEDS, vlan),
+        Case::new("a_bridge_has_a_bundle_as_its_port", systemd::NEEDS, bridged),
+        Case::new("what_waits_for_the_network_waits_for_a_peer", systemd::NEEDS, online),
+        Case::new("a_firewall_that_drops_lets_cells_in", [Daemon, Tool(NFT)], firewall),
+        Case::new("kubernetes_takes_the_daemon_set", [That(require_kubernetes)], daemon_set),
+        Case::new("an_attachment_puts_a_pod_into_the_segment", [Daemon, Tool(CNI_MACVLAN)], attachment),
     ]
 }
 
@@ -218,7 +220,7 @@ fn firewall() -> Result<()> {
 }
 
 /// Checks that there is something that knows Kubernetes' schemas.
-pub(crate) fn require_kubernetes() -> Result<()> {
+fn require_kubernetes() -> Result<()> {
     let lack = || Missing::new("kubernetes-validate not found: `lab/kubernetes.sh target/tools/kubernetes`");
     Ok(Path::new(VALIDATE).is_file().then_some(()).ok_or_else(lack)?)
 }

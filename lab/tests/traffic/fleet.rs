@@ -17,6 +17,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, ensure};
 use tabane_kit::bundle::{Bundle, DEVICE, Options, Protection, address};
 use tabane_kit::clock::wait_for;
+use tabane_kit::prerequisites::{DNSMASQ, ETCD, ETCDCTL};
 use tabane_kit::status::Questions;
 use tabane_kit::systemd::UNITS;
 use tabane_kit::tool;
@@ -27,10 +28,12 @@ use tabane_kit::workload::sequence::{Pace, Sequence};
 use tabane_kit::workload::transfer::{Source, Transfer};
 use tempfile::TempDir;
 
+use crate::case::Case;
+use crate::case::Need::{self, Daemon, Tool};
 use crate::traffic::stage::{FAST, options, plan};
+use crate::traffic::systemd;
 use crate::traffic::systemd::page::ACCOUNTS;
 use crate::traffic::systemd::{KEY, SERVICE, machine_with};
-use crate::traffic::{Case, Need};
 
 /// As packaged.
 const UNIT: &[u8] = include_bytes!("../../../packaging/tabane-follow@.service");
@@ -59,12 +62,18 @@ const NOTICED_WITHIN: Duration = Duration::from_secs(30);
 /// What it says then.
 const STANDS: &str = "what was known last stands";
 
+const ETCD_RUNS: &[Need] = &[Daemon, Tool(ETCD), Tool(ETCDCTL)];
+
 pub(crate) fn cases() -> Vec<Case> {
     vec![
-        Case::nightly("a_fleet_by_etcd_never_stops_its_traffic", Need::DaemonAndEtcd, by_etcd),
-        Case::nightly("a_fleet_by_dns_joins_by_a_record_and_outlives_the_server", Need::DaemonAndDns, by_dns),
-        Case::nightly("a_fleet_lets_in_whose_keys_stand_in_etcd", Need::DaemonAndEtcd, allowed),
-        Case::nightly("systemd_follows_a_fleet_for_a_bundle", Need::DaemonAndSystemdAndEtcd, unit),
+        Case::nightly("a_fleet_by_etcd_never_stops_its_traffic", ETCD_RUNS, by_etcd),
+        Case::nightly(
+            "a_fleet_by_dns_joins_by_a_record_and_outlives_the_server",
+            [Daemon, Tool(DNSMASQ)],
+            by_dns,
+        ),
+        Case::nightly("a_fleet_lets_in_whose_keys_stand_in_etcd", ETCD_RUNS, allowed),
+        Case::nightly("systemd_follows_a_fleet_for_a_bundle", [systemd::NEEDS, ETCD_RUNS].concat(), unit),
     ]
 }
 

@@ -1,9 +1,11 @@
 //! Frames that hosts behind the device send into it: by a bridge, a router, and a macvlan. Their superframes stay whole, so
-//! they are as fast as those of a local socket.
+//! they are as fast as those of a local socket; and a bridge makes one segment of all.
 //!
 //! ```text
 //!  guest ── bridge | router | macvlan ── h1.tb0 ══ links ══ h2.tb0
 //! ```
+
+use std::net::IpAddr;
 
 use anyhow::{Result, ensure};
 use tabane_kit::bundle::{Bundle, DEVICE, address};
@@ -12,8 +14,9 @@ use tabane_kit::netns::Namespace;
 use tabane_kit::workload::Stream;
 use tabane_kit::workload::iperf::{Flow, Server};
 
-use crate::traffic::stage::{FAST, options, plan, with_bundles};
-use crate::traffic::{Case, Need};
+use crate::case::{Case, IPERF};
+use crate::traffic::datagrams::{FRAGMENTED, WHOLE, exchange, mac};
+use crate::traffic::stage::{FAST, options, plan, send_file, with_bundles};
 
 /// Least mean length of the frames that the device is given, in bytes; segmented ones have 1,514.
 const FRAME_MIN: u64 = 20_000;
@@ -22,6 +25,8 @@ const PART_MIN: f64 = 0.9;
 /// How often a local socket and a way are compared: what else runs on the machine slows one or the other by chance, and never
 /// both the same way so often.
 const ROUNDS: usize = 5;
+/// The guest's address on the segment.
+const GUEST: &str = "10.77.0.3";
 /// How a guest's frames reach the device.
 #[derive(Clone, Copy, Debug)]
 enum Way {
@@ -32,7 +37,7 @@ enum Way {
 }
 
 pub(crate) fn cases() -> Vec<Case> {
-    vec![Case::new("forwarded_superframes_stay_whole", Need::DaemonAndIperf, forwarded)]
+    vec![Case::new("forwarded_superframes_stay_whole", IPERF, forwarded)]
 }
 
 fn forwarded() -> Result<()> {
@@ -47,6 +52,9 @@ fn forwarded() -> Result<()> {
                 let local = run(Way::Local, first, first, &bundles[0])?;
                 way.lay(first, second, &guest)?;
                 parts.push(run(way, &guest, first, &bundles[0])? / local);
+                if let Way::Bridged = way {
+                    is_one_segment(&guest, second)?;
+                }
                 way.clear(first, &guest)?;
             }
             ensure!(parts.last() >= Some(&PART_MIN), "{way:?}: {parts:.2?} of a local socket");
@@ -73,6 +81,20 @@ fn run(way: Way, from: &Namespace, host: &Namespace, bundle: &Bundle<'_>) -> Res
     let is_forwarded = matches!(way, Way::Routed | Way::Bridged);
     ensure!(drops == 0 || !is_forwarded, "{way:?}: the device dropped {drops} frames");
     Ok(outcome.gbps)
+}
+
+/// The guest behind the first host's bridge and the second host are on one segment: files, and datagrams of all sizes, pass both
+/// ways, and the guest is known by its own address.
+fn is_one_segment(guest: &Namespace, second: &Namespace) -> Result<()> {
+    let at: IpAddr = GUEST.parse()?;
+    send_file(second, guest, at, 4 << 20)?;
+    send_file(guest, second, address(1), 4 << 20)?;
+    exchange(second, guest, at, &WHOLE, 100)?;
+    exchange(guest, second, address(1), &FRAGMENTED, 100)?;
+    let entry = second.ip(&format!("neighbour show {GUEST} dev {DEVICE}"))?;
+    let expected = mac(guest, "eth0")?;
+    ensure!(entry.contains(&expected), "the guest resolved to `{entry}` instead of {expected}");
+    Ok(())
 }
 
 impl Way {
@@ -106,7 +128,7 @@ impl Way {
             guest.ip("address add 10.78.0.3/24 dev eth0")?;
             return guest.ip("route add default via 10.78.0.1").map(drop);
         }
-        guest.ip("address add 10.77.0.3/24 dev eth0").map(drop)
+        guest.ip(&format!("address add {GUEST}/24 dev eth0")).map(drop)
     }
     /// Takes away what [`Way::lay`] laid.
     fn clear(self, first: &Namespace, guest: &Namespace) -> Result<()> {

@@ -2,7 +2,7 @@
 //! have its programs the status says why. `make kernels-test` fetches the kernels.
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::Duration;
 
 use anyhow::{Result, ensure};
@@ -10,14 +10,14 @@ use tabane_kit::bundle::{self, Bundle};
 use tabane_kit::guest::Guest;
 use tabane_kit::topology::{Topology, nic};
 
+use crate::case::Need::{self, Daemon};
+use crate::case::{Case, guest};
 use crate::traffic::data_path::{carried, in_cells, open, sent};
+use crate::traffic::reorder::MINUTES;
 use crate::traffic::stage::{SLOW, options, plan, send_both_ways, with_links};
-use crate::traffic::{Case, Need};
 
 /// What this program does in the guest when its first word is this; a word for each of [`WAYS`] follows.
 pub(crate) const KERNEL: &str = "kernel-of-a-guest";
-/// Below it `make kernels-test` puts the guests.
-const GUESTS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../target");
 /// Time for the guest to boot on emulated processors, to carry all files and to end.
 const GUEST_WITHIN: Duration = Duration::from_secs(900);
 const LINKS: usize = 2;
@@ -32,7 +32,7 @@ const NO_PLACE: &str = "TCX needs Linux 6.6";
 const NO_ORDER: &str = "Linux 6.16";
 const PROGRAMS: &str = "programs";
 
-/// A kernel: its guest below [`GUESTS`], how its version begins, and how frames go in each of [`WAYS`].
+/// A kernel: its guest below `target`, how its version begins, and how frames go in each of [`WAYS`].
 struct Kernel {
     guest: &'static str,
     version: &'static str,
@@ -49,24 +49,24 @@ pub(crate) fn cases() -> Vec<Case> {
     let case = |kernel: &'static Kernel| {
         let name =
             format!("kernel_of_{}_carries_frames_and_says_how", kernel.guest.trim_start_matches("vm-"));
-        Case::nightly(name, Need::GuestAndMinutes(kernel.guest), || kernel.carries())
+        Case::nightly(name, [&[Daemon, Need::Guest(kernel.guest)], MINUTES].concat(), || kernel.carries())
     };
     KERNELS.iter().map(case).collect()
 }
 
-/// Where this guest is.
-pub(crate) fn directory(guest: &str) -> PathBuf {
-    Path::new(GUESTS).join(guest)
-}
-
 impl Kernel {
     fn carries(&self) -> Result<()> {
-        let guest = Guest::find(&directory(self.guest))?;
-        ensure!(guest.version().starts_with(self.version), "{} has Linux {}", self.guest, guest.version());
+        let machine = Guest::find(&guest(self.guest))?;
+        ensure!(
+            machine.version().starts_with(self.version),
+            "{} has Linux {}",
+            self.guest,
+            machine.version()
+        );
         let words = [&[KERNEL], &self.carried[..]].concat();
         let words: Vec<String> = words.into_iter().map(String::from).collect();
-        let version: String = guest.run(&words, &[], &bundle::program(None)?, GUEST_WITHIN)?;
-        ensure!(version == guest.version(), "it was {version} that carried, not {}", guest.version());
+        let version: String = machine.run(&words, &[], &bundle::program(None)?, GUEST_WITHIN)?;
+        ensure!(version == machine.version(), "it was {version} that carried, not {}", machine.version());
         Ok(())
     }
 }

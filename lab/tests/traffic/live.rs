@@ -11,12 +11,12 @@ use tabane_kit::status::{PathState, PathStatus};
 use tabane_kit::tool;
 use tabane_kit::topology::{Plan, Topology, address as address_of, nic};
 
+use crate::case::{Case, DAEMON, IPERF};
 use crate::traffic::changes::{CHANGED, LINKS, RATE, load, under_load};
 use crate::traffic::faults::carry;
 use crate::traffic::stage::{
     FAST, options, options_with, plan, ready, send_both_ways, under_a_file, with_bundles,
 };
-use crate::traffic::{Case, Need};
 
 /// What a link without data carries in some tenths of a second: heartbeats, and what was on its way.
 const QUIET_BYTES_MAX: u64 = 128 << 10;
@@ -25,21 +25,15 @@ const KEY: &str = "6c697665206368616e676573206f6620612072756e6e696e672062756e646
 
 pub(crate) fn cases() -> Vec<Case> {
     vec![
-        Case::new(
-            "a_link_that_is_drained_and_resumes_under_load_loses_nothing",
-            Need::DaemonAndIperf,
-            || under_load(drain_and_resume),
-        ),
-        Case::new("a_drained_link_may_be_pulled_and_is_better_than_none", Need::Daemon, drained),
-        Case::new(
-            "a_file_that_is_read_again_under_load_loses_nothing",
-            Need::DaemonAndIperf,
-            reload_under_load,
-        ),
-        Case::new("a_file_is_taken_whole_or_not_at_all", Need::Daemon, whole_or_not),
-        Case::new("what_was_changed_by_hand_is_shown_kept_and_saved", Need::Daemon, by_hand),
-        Case::new("keys_of_a_file_that_is_read_again_are_spoken", Need::Daemon, keys),
-        Case::new("a_peer_that_is_named_later_is_found", Need::Daemon, named_later),
+        Case::new("a_link_that_is_drained_and_resumes_under_load_loses_nothing", IPERF, || {
+            under_load(drain_and_resume)
+        }),
+        Case::new("a_drained_link_may_be_pulled_and_is_better_than_none", DAEMON, drained),
+        Case::new("a_file_that_is_read_again_under_load_loses_nothing", IPERF, reload_under_load),
+        Case::new("a_file_is_taken_whole_or_not_at_all", DAEMON, whole_or_not),
+        Case::new("what_was_changed_by_hand_is_shown_kept_and_saved", DAEMON, by_hand),
+        Case::new("keys_of_a_file_that_is_read_again_are_spoken", DAEMON, keys),
+        Case::new("a_peer_that_is_named_later_is_found", DAEMON, named_later),
     ]
 }
 
@@ -310,6 +304,9 @@ fn keys() -> Result<()> {
         }
         send_both_ways(&topology, FILE)?;
     }
+    bundles[0].upgrade()?;
+    ready(&mut bundles, 1)?;
+    send_both_ways(&topology, FILE)?;
     let old = files.directory.path().join("key");
     let new = files.directory.path().join("new");
     let (old, new) = (old.to_str().context("a path")?, new.to_str().context("a path")?);

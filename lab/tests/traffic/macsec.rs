@@ -19,10 +19,10 @@ use tabane_kit::topology::{LinkPlan, Plan, Topology, nic};
 use tabane_kit::workload::Stream;
 use tabane_kit::workload::iperf::{Flow, Kind, Server};
 
+use crate::case::Case;
 use crate::traffic::data_path::{kernel, sent};
-use crate::traffic::reorder::GUEST;
+use crate::traffic::reorder::{GUEST, MINUTES, NEW_GUEST};
 use crate::traffic::stage::options;
-use crate::traffic::{Case, Need};
 
 /// What this program does in the guest when its first word is this.
 pub(crate) const MACSEC: &str = "macsec";
@@ -69,7 +69,11 @@ struct Measured {
 }
 
 pub(crate) fn cases() -> Vec<Case> {
-    vec![Case::nightly("kernel_path_over_a_link_that_macsec_protects", Need::NewGuestAndMinutes, measure)]
+    vec![Case::nightly(
+        "kernel_path_over_a_link_that_macsec_protects",
+        [NEW_GUEST, MINUTES].concat(),
+        measure,
+    )]
 }
 
 fn measure() -> Result<()> {

@@ -13,10 +13,11 @@ use tabane_kit::prometheus::{self, Server};
 use tabane_kit::tool;
 use tabane_kit::topology::{Plan, Topology, address as address_of, nic};
 
+use crate::case::Case;
+use crate::case::Need::{self, Daemon, That};
 use crate::traffic::faults::carry;
 use crate::traffic::page;
 use crate::traffic::stage::{FAST, options, plan, ready, send_file, under_a_file, with_bundles};
-use crate::traffic::{Case, Need};
 
 const LINKS: usize = 2;
 const VICTIM: usize = 1;
@@ -35,13 +36,15 @@ const LONG_FILE: u64 = 48 << 20;
 const CELLS: u16 = 7420;
 const ITSELF: &str = "  - job_name: prometheus\n    static_configs: [{ targets: [\"127.0.0.1:9090\"] }]\n";
 
+const PROMETHEUS: &[Need] = &[Daemon, That(|| Ok(prometheus::require()?))];
+
 pub(crate) fn cases() -> Vec<Case> {
     vec![
-        Case::new("metrics_tell_of_a_link_that_dies_and_why", Need::DaemonAndPrometheus, dies),
-        Case::new("metrics_of_real_bundles_are_read_by_others", Need::DaemonAndPrometheus, read_by_others),
+        Case::new("metrics_tell_of_a_link_that_dies_and_why", PROMETHEUS, dies),
+        Case::new("metrics_of_real_bundles_are_read_by_others", PROMETHEUS, read_by_others),
         Case::new(
             "prometheus_scrapes_a_bundle_fires_and_fills_the_dashboard",
-            Need::WebAndPrometheus,
+            [PROMETHEUS, &[That(page::require_web)]].concat(),
             scraped,
         ),
     ]

@@ -6,15 +6,13 @@ use std::time::Duration;
 use anyhow::{Context, Result, ensure};
 use tabane_kit::bundle::{Bundle, address};
 use tabane_kit::clock::{monotonic_ns, wait_for};
-use tabane_kit::counters::received_bytes;
 use tabane_kit::netns::Namespace;
 use tabane_kit::status::{LINK_DOWN, LINK_SUSPECT, PATH_MTU, Questions, Status};
-use tabane_kit::topology::nic;
 use tabane_kit::workload::transfer::{Source, Transfer};
 
+use crate::case::{Case, DAEMON};
 use crate::traffic::routed::{Ip, LINKS, end, lay, start};
-use crate::traffic::stage::{send_file, whole};
-use crate::traffic::{Case, Need};
+use crate::traffic::stage::{brought, send_file, whole};
 
 /// The link that is narrow.
 const NARROW: usize = 1;
@@ -31,11 +29,11 @@ pub(crate) fn cases() -> Vec<Case> {
             let begun = move || narrow_from_the_beginning(ip);
             let later = move || narrow_in_a_transfer(ip, None);
             [
-                Case::new(format!("narrow_path_over_{ip}_is_found_at_the_start"), Need::Daemon, begun),
-                Case::new(format!("narrow_path_over_{ip}_is_found_in_a_transfer"), Need::Daemon, later),
+                Case::new(format!("narrow_path_over_{ip}_is_found_at_the_start"), DAEMON, begun),
+                Case::new(format!("narrow_path_over_{ip}_is_found_in_a_transfer"), DAEMON, later),
             ]
         })
-        .chain([Case::new("narrow_path_of_20_mbit_is_found_in_a_transfer", Need::Daemon, slow)])
+        .chain([Case::new("narrow_path_of_20_mbit_is_found_in_a_transfer", DAEMON, slow)])
         .collect()
 }
 
@@ -122,12 +120,7 @@ fn narrow_in_a_transfer(ip: Ip, routers: Option<&str>) -> Result<()> {
 
 /// Both links bring the second host a good part of what comes in `meanwhile`.
 fn both_carry(hosts: &[Namespace], meanwhile: impl FnOnce() -> Result<()>) -> Result<()> {
-    let nics = [nic(0), nic(1)];
-    let carried = || received_bytes(&hosts[1], [&nics[0], &nics[1]]);
-    let before = carried()?;
-    meanwhile()?;
-    let after = carried()?;
-    let [first, second] = [0, 1].map(|link| after[link] - before[link]);
+    let [first, second] = brought(&hosts[1], meanwhile)?;
     ensure!(first.min(second) > FILE / 5, "links carried {first} and {second} bytes");
     Ok(())
 }

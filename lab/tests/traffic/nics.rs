@@ -1,13 +1,23 @@
-//! NICs that change under a connection: another MTU, another address. The connection lives, the file is whole.
+//! NICs that change under a connection: another MTU, another address, another speed. The connection lives, the file is whole. And
+//! flows that go where others leave room.
 
-use anyhow::{Result, ensure};
-use tabane_kit::bundle::Bundle;
+use std::net::{IpAddr, SocketAddr, UdpSocket};
+use std::sync::atomic::Ordering::Relaxed;
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, ensure};
+use tabane_io::ethtool;
+use tabane_kit::bundle::{Bundle, DEVICE, address};
+use tabane_kit::netns::Namespace;
 use tabane_kit::status::Questions;
-use tabane_kit::topology::{Topology, nic};
+use tabane_kit::topology::{self, Plan, Topology, nic};
 
+use crate::case::{Case, DAEMON};
 use crate::traffic::faults::carry;
-use crate::traffic::stage::{FAST, options, plan, under_a_file, with_bundles};
-use crate::traffic::{Case, Need};
+use crate::traffic::stage::{
+    FAST, Running, cells_sent, options, options_with, plan, send_file, under_a_file, with_bundles, with_links,
+};
 
 /// The link whose NIC changes, at host 0.
 const CHANGED: usize = 1;
@@ -17,11 +27,13 @@ const HEADERS: u32 = 48;
 
 pub(crate) fn cases() -> Vec<Case> {
     vec![
-        Case::new("cells_follow_the_mtu_of_a_nic_under_a_connection", Need::Daemon, || meanwhile(LINKS, mtu)),
-        Case::new("cells_follow_the_mtu_of_the_only_nic", Need::Daemon, || meanwhile(1, mtu)),
-        Case::new("another_address_of_a_nic_is_learned_under_a_connection", Need::Daemon, || {
+        Case::new("cells_follow_the_mtu_of_a_nic_under_a_connection", DAEMON, || meanwhile(LINKS, mtu)),
+        Case::new("cells_follow_the_mtu_of_the_only_nic", DAEMON, || meanwhile(1, mtu)),
+        Case::new("another_address_of_a_nic_is_learned_under_a_connection", DAEMON, || {
             meanwhile(LINKS, readdress)
         }),
+        Case::alone("the_speed_of_a_nic_is_followed", DAEMON, speed),
+        Case::alone("tlb_leaves_a_nic_to_others_who_send_over_it", DAEMON, others_send),
     ]
 }
 
@@ -38,11 +50,21 @@ fn meanwhile(links: usize, change: fn(&Topology, &mut [Bundle<'_>], usize) -> Re
 }
 
 fn mtu(topology: &Topology, bundles: &mut [Bundle<'_>], link: usize) -> Result<()> {
+    follow_mtu(topology, bundles, link, HEADERS)
+}
+
+/// So many bytes of headers are around each cell.
+pub(crate) fn follow_mtu(
+    topology: &Topology,
+    bundles: &mut [Bundle<'_>],
+    link: usize,
+    headers: u32,
+) -> Result<()> {
     for mtu in [1400, 1300, 1500] {
         topology.host(0).ip(&format!("link set {} mtu {mtu}", nic(link)))?;
         for bundle in &mut *bundles {
             bundle.wait_until(&format!("cells for an MTU of {mtu}"), |status| {
-                status.cell_bytes == mtu - HEADERS && status.is_ready(1, link + 1)
+                status.cell_bytes == mtu - headers && status.is_ready(1, link + 1)
             })?;
         }
         carry(topology, link)?;
@@ -64,4 +86,81 @@ fn readdress(topology: &Topology, bundles: &mut [Bundle<'_>], link: usize) -> Re
         carry(topology, CHANGED)?;
     }
     Ok(())
+}
+
+/// A NIC whose speed can be set.
+const TAP: &str = "tap7";
+/// Datagrams of others, and how many leave at once each millisecond: 150 Mbit/s, of the 200 of a link.
+const BYTES: usize = 1_250;
+const AT_ONCE: u32 = 15;
+const PACE: Duration = Duration::from_millis(1);
+/// A port on which nobody listens.
+const DISCARD: u16 = 9;
+/// Others have sent for so long when flows begin: the load is asked for each second.
+const KNOWN_AFTER: Duration = Duration::from_millis(3_500);
+/// Files one after the other, each a flow.
+const FILES: u64 = 3;
+const FILE: u64 = 2 << 20;
+
+/// A TAP says what was set last. The bundle is in its sandbox by then.
+fn speed() -> Result<()> {
+    with_bundles(plan(&[FAST]), &options()?, |topology, bundles| {
+        let host = topology.host(0);
+        host.ip(&format!("tuntap add dev {TAP} mode tap"))?;
+        host.ip(&format!("address add 192.0.2.1/24 dev {TAP}"))?;
+        bundles[0].ask(&["link", "add", DEVICE, &format!("{TAP},local=192.0.2.1")])?;
+        for (mbits, bits) in [(100, 100_000_000), (2_500, 2_500_000_000)] {
+            host.enter(|| ethtool::set_speed(TAP, mbits))??;
+            bundles[0].wait_until(&format!("a speed of {mbits} Mbit/s"), |status| {
+                status.links.get(1).is_some_and(|link| link.speed_bps == Some(bits))
+            })?;
+        }
+        Ok(())
+    })
+}
+
+/// Flows would take turns; they all avoid the link of which others have taken three quarters.
+fn others_send() -> Result<()> {
+    let plan = Plan { addressed: true, ..plan(&[FAST; 2]) };
+    let topology = Topology::build(plan)?;
+    with_links(&topology, &rated_links(), &options_with(&["--policy", "tlb"])?, |topology, bundles| {
+        let others = send_past(topology.host(0), topology::address(0, 1).into())?;
+        sleep(KNOWN_AFTER);
+        let before = cells_sent(&bundles[0])?;
+        for _ in 0..FILES {
+            send_file(topology.host(0), topology.host(1), address(1), FILE)?;
+        }
+        let [first, second] = cells_since(&bundles[0], &before)?;
+        others.end()?;
+        ensure!(first * 20 < second, "{first} cells beside others, {second} on the other link");
+        Ok(())
+    })
+}
+
+/// Veth NICs say 10 Gbit/s, so the rate is stated.
+fn rated_links() -> Vec<String> {
+    [0, 1].map(|link| format!("{},rate={}", nic(link), FAST)).into()
+}
+
+/// Cells that were sent since `before`, by link.
+fn cells_since(bundle: &Bundle<'_>, before: &[u64]) -> Result<[u64; 2]> {
+    let after = cells_sent(bundle)?;
+    Ok([0, 1].map(|link| after[link] - before[link]))
+}
+
+/// Datagrams past the bundle, until they are ended.
+fn send_past(from: &Namespace, to: IpAddr) -> Result<Running<()>> {
+    Running::start(from, "others", move |end| {
+        let socket = UdpSocket::bind("0.0.0.0:0").context("others")?;
+        let mut due = Instant::now();
+        while !end.load(Relaxed) {
+            for _ in 0..AT_ONCE {
+                // Nobody listens, and the kernel says so by an error of the next call.
+                let _ = socket.send_to(&[0; BYTES], SocketAddr::new(to, DISCARD));
+            }
+            due += PACE;
+            sleep(due.saturating_duration_since(Instant::now()));
+        }
+        Ok(())
+    })
 }

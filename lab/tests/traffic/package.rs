@@ -20,9 +20,10 @@ use tabane_kit::tool;
 use tabane_kit::topology::{Topology, nic};
 use tabane_kit::workload::transfer::{Source, Transfer};
 
+use crate::case::Need::{self, Daemon, That};
+use crate::case::{Case, NOTHING};
 use crate::traffic::stage::{FAST, options, plan, send_file};
 use crate::traffic::systemd::page::{self, PRINTED};
-use crate::traffic::{Case, Need};
 
 /// Variables that name the package, and the directory of a clean Debian.
 pub(crate) const PACKAGE: &str = "TABANE_DEB";
@@ -49,24 +50,18 @@ const LISTED: &str = "find / /etc/systemd /usr/lib/systemd /usr/lib/systemd/syst
     -not -path '/root/*' -not -path '/tmp/*' -not -path '/var/cache/man/*' -printf '%p %y %m %u %g %l\\n' | sort -u; find /run -name '*tabane*'; \
     cat /etc/passwd /etc/group /etc/shadow /etc/gshadow; systemctl list-units --all --plain --no-legend 'tabane*'";
 
+pub(crate) const NEEDS: &[Need] = &[Daemon, That(require)];
+
 pub(crate) fn cases() -> Vec<Case> {
     vec![
-        Case::nightly("a_package_is_installed_works_is_upgraded_and_leaves_nothing", Need::Package, package),
-        Case::nightly(
-            "a_package_makes_a_bundle_of_two_machines_by_a_command_on_each",
-            Need::Package,
-            new_user,
-        ),
-        Case::new(
-            "a_clean_debian_that_is_not_finished_takes_no_mounted_files_along",
-            Need::Nothing,
-            unfinished,
-        ),
+        Case::nightly("a_package_is_installed_works_is_upgraded_and_leaves_nothing", NEEDS, package),
+        Case::nightly("a_package_makes_a_bundle_of_two_machines_by_a_command_on_each", NEEDS, new_user),
+        Case::new("a_clean_debian_that_is_not_finished_takes_no_mounted_files_along", NOTHING, unfinished),
     ]
 }
 
 /// Checks that there is a package, and a Debian for it.
-pub(crate) fn require() -> Result<()> {
+fn require() -> Result<()> {
     for variable in [PACKAGE, ROOT] {
         let there = env::var_os(variable).is_some_and(|path| PathBuf::from(path).exists());
         ensure!(there, Missing::new(format!("{variable} names nothing: `make deb-test`")));

@@ -16,14 +16,15 @@ use serde_json::Value;
 use tabane_kit::bundle::{self, Bundle, DEVICE};
 use tabane_kit::clock::{milliseconds_between, wait_for};
 use tabane_kit::netns::Namespace;
-use tabane_kit::prerequisites::{CHROMIUM, Missing, NODE, Tool, require_program};
+use tabane_kit::prerequisites::{CHROMIUM, Missing, NODE, require_program};
 use tabane_kit::process::Process;
 use tabane_kit::status::{LINK_DOWN, PathState, Questions};
 use tabane_kit::topology::{Topology, nic};
 
+use crate::case::Case;
+use crate::case::Need::{self, Daemon, That, Tool};
 use crate::traffic::faults::carry;
 use crate::traffic::stage::{FAST, options, plan, ready, under_a_file, with_bundles};
-use crate::traffic::{Case, Need};
 use browser::{Browser, Look};
 
 const LINKS: usize = 2;
@@ -43,20 +44,20 @@ const LOOKS: [Look; 4] = [
     Look { name: "phone-dark", scheme: "dark", width: 390 },
 ];
 
+const BROWSER: &[Need] = &[Daemon, Tool(NODE), Tool(CHROMIUM), That(require_browser)];
+
 pub(crate) fn cases() -> Vec<Case> {
     vec![
-        Case::nightly("web_shows_a_link_that_dies_and_drains_it_by_a_click", Need::DaemonAndBrowser, watch),
-        Case::nightly("web_is_for_keys_readers_and_phones", Need::DaemonAndBrowser, look),
-        Case::nightly("web_outlives_its_bundle", Need::DaemonAndBrowser, outlive),
-        Case::new("web_on_a_unix_socket_keeps_no_rights", Need::DaemonAndWeb, on_a_socket),
+        Case::nightly("web_shows_a_link_that_dies_and_drains_it_by_a_click", BROWSER, watch),
+        Case::nightly("web_is_for_keys_readers_and_phones", BROWSER, look),
+        Case::nightly("web_outlives_its_bundle", BROWSER, outlive),
+        Case::new("web_on_a_unix_socket_keeps_no_rights", [Daemon, That(require_web)], on_a_socket),
     ]
 }
 
-/// Checks that there are a browser, Node, and what Node needs of the page.
-pub(crate) fn require_browser(tool: impl Fn(Tool) -> Result<()>) -> Result<()> {
+/// Checks that there are the program, and what Node needs of its page.
+fn require_browser() -> Result<()> {
     require_web()?;
-    tool(NODE)?;
-    tool(CHROMIUM)?;
     let packages = folder().join("node_modules/playwright-core/package.json");
     let lack = || Missing::new("the packages of the page are missing: `make page-packages`");
     Ok(packages.is_file().then_some(()).ok_or_else(lack)?)

@@ -1,27 +1,36 @@
-//! `tabane probe` between hosts: which NIC carries which sender, what the links' rates allow, where
-//! round trips spend their time, and the same over a bundle.
+//! `tabane probe` between hosts: which NIC carries which sender, what the links' rates allow, where round trips spend their time,
+//! and the same over a bundle; and all pairs of a cluster under MPI, whose ranks sit on a host each without a server that lets
+//! them in.
 
+use std::fs;
 use std::net::IpAddr;
+use std::path::Path;
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use serde_json::Value;
-use tabane_kit::bundle;
+use tabane_kit::bundle::{self, Bundle};
 use tabane_kit::emulator::Impairment;
-use tabane_kit::topology::{LinkPlan, Plan, Topology, Wiring, address};
+use tabane_kit::prerequisites::MPIRUN;
+use tabane_kit::rate::Bitrate;
+use tabane_kit::topology::{LinkPlan, Plan, Topology, Wiring, address, nic};
+use tabane_kit::workload::mpi::Mpi;
 use tabane_kit::workload::probe::Probe;
 
+use crate::case::Need::{Daemon, Tool};
+use crate::case::{Case, DAEMON};
 use crate::traffic::stage::{FAST, options, plan, with_bundles};
-use crate::traffic::{Case, Need};
 
 /// What the wire takes each way.
 const SLOW: Duration = Duration::from_millis(10);
 
 pub(crate) fn cases() -> Vec<Case> {
     vec![
-        Case::new("probe_tells_which_nic_carries_which_sender", Need::Daemon, seats),
-        Case::new("probe_measures_over_a_bundle", Need::Daemon, over_a_bundle),
-        Case::new("probe_says_that_a_slow_wire_is_the_place", Need::Daemon, stages),
+        Case::new("probe_tells_which_nic_carries_which_sender", DAEMON, seats),
+        Case::new("probe_measures_over_a_bundle", DAEMON, over_a_bundle),
+        Case::new("probe_says_that_a_slow_wire_is_the_place", DAEMON, stages),
+        Case::new("mpi_ranks_sit_on_their_hosts", [Tool(MPIRUN)], ranks),
+        Case::new("all_pairs_of_a_cluster_are_measured_under_mpirun", [Daemon, Tool(MPIRUN)], pairs),
     ]
 }
 
@@ -99,4 +108,57 @@ fn probe(topology: &Topology, address: IpAddr) -> Result<Probe<'_>> {
 
 fn numbers(list: &Value) -> Vec<f64> {
     list.as_array().map_or(Vec::new(), |list| list.iter().filter_map(Value::as_f64).collect())
+}
+
+/// The host whose NICs send at a tenth of the others' rate.
+const SLOW_HOST: usize = 2;
+const HOSTS: usize = 3;
+
+/// Bundles of two links join three hosts, one of which sends slowly: its directions stand out, and the heat map has all.
+fn pairs() -> Result<()> {
+    let topology = Topology::build(Plan { hosts: HOSTS, ..plan(&[FAST; 2]) })?;
+    for link in 0..2 {
+        let rate = "root tbf rate 20mbit burst 32kb limit 256kb";
+        topology.host(SLOW_HOST).tc(&format!("qdisc replace dev {} {rate}", nic(link)))?;
+    }
+    let options = options()?;
+    let bundles = Bundle::start_all(&topology, &options)?;
+    let mpi = Mpi::over(&topology, bundle::address(0))?;
+    let program = options.program.with_file_name("tabane-probe");
+    let picture = Path::new(env!("CARGO_TARGET_TMPDIR")).join("pairs.svg");
+    let hosts: Vec<String> = (0..HOSTS).map(|host| bundle::address(host).to_string()).collect();
+    let csv = picture.with_extension("csv");
+    let files =
+        ["--csv", &csv.display().to_string(), "--svg", &picture.display().to_string()].map(str::to_owned);
+    let flags = "--names h1,h2,h3 --rounds 50 --seconds 0.5 --port 7600 --json".split(' ').map(str::to_owned);
+    let flags: Vec<String> = flags.chain(files).collect();
+    let arguments: Vec<&str> =
+        ["pairs"].into_iter().chain(hosts.iter().chain(&flags).map(String::as_str)).collect();
+    let output = mpi.run(&program, &arguments, Duration::from_secs(120))?.success("mpirun")?;
+    let report: Value = serde_json::from_str(&output).context(output)?;
+    let rows = report["rows"].as_array().context("no rows")?;
+    ensure!(rows.len() == HOSTS * (HOSTS - 1) && rows.iter().all(|row| row["failed"].is_null()), "{report}");
+    let mbit = |slow: bool| {
+        rows.iter().filter(move |row| (row["from"] == "h3") == slow).filter_map(|row| row["mbit"].as_f64())
+    };
+    let (slowest, fastest) = (mbit(false).fold(f64::INFINITY, f64::min), mbit(true).fold(0.0, f64::max));
+    ensure!(fastest > 0.0 && fastest < 0.5 * slowest, "h3 sends {fastest} Mbit/s, others at least {slowest}");
+    let lines = fs::read_to_string(csv)?.lines().filter(|line| line.starts_with("h3,")).count();
+    ensure!(lines == HOSTS - 1, "{lines} lines of h3");
+    let picture = fs::read_to_string(picture)?;
+    ensure!(picture.matches("<title>").count() == 2 * rows.len(), "{picture}");
+    Bundle::stop_all(bundles)
+}
+
+fn ranks() -> Result<()> {
+    let links = vec![LinkPlan::shaped(Bitrate::gbit(1))];
+    let topology = Topology::build(Plan { hosts: 3, ..Plan::two_hosts(links) })?;
+    let mpi = Mpi::over(&topology, address(0, 0).into())?;
+    fs::write(mpi.directory().join("where"), "ip -oneline -4 address show dev eth1")?;
+    let output = mpi.run(Path::new("sh"), &["where"], Duration::from_secs(30))?.success("mpirun")?;
+    ensure!(output.lines().count() == 3, "{output}");
+    for host in 0..3 {
+        ensure!(output.contains(&format!(" {}/24 ", address(0, host))), "no rank on host {host}: {output}");
+    }
+    Ok(())
 }

@@ -1,6 +1,6 @@
 //! Frames of one flow over several links by the kernel path. On Debian's newest kernel, in a guest, a qdisc puts them in order, by itself and
 //! in bundles: nothing of it is left behind, and what a crash leaves is replaced. This machine's kernel may have no such qdisc:
-//! bundles say so, and leave the order to TCP where they are told to.
+//! bundles say so, and leave the order to TCP where they are told to. And a VLAN of the kernel's own driver, which Debian's has.
 
 use std::io::{BufRead, BufReader};
 use std::path::Path;
@@ -13,17 +13,17 @@ use tabane_io::netlink::{nic, nic_names};
 use tabane_kernel::{Error, Reorder};
 use tabane_kit::bundle::Bundle;
 use tabane_kit::guest::{Guest, HERE};
-use tabane_kit::prerequisites::{BUSYBOX, ETHTOOL, IPERF3, MODPROBE, QEMU, Tool};
 use tabane_kit::rate::Bitrate;
 use tabane_kit::topology::Topology;
 use tabane_kit::{bundle, tool};
 
-use crate::traffic::data_path::{carried, in_cells, kernel};
+use crate::case::Case;
+use crate::case::Need::{self, Daemon, That};
+use crate::traffic::data_path::{PROGRAMS, carried, in_cells, kernel};
 use crate::traffic::experiments::{lab, median};
 use crate::traffic::kernels::{self, KERNEL};
 use crate::traffic::macsec::{self, MACSEC};
 use crate::traffic::stage::{SLOW, plan, ready, send_both_ways, send_file, with_bundles};
-use crate::traffic::{Case, Need};
 
 /// Where `make vm-setup-backports` puts the guest.
 pub(crate) const GUEST: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../target/vm-backports");
@@ -39,6 +39,9 @@ const LINK: Bitrate = SLOW;
 const BY_TCP_MIN: f64 = 1.2;
 const FILE: u64 = 16 << 20;
 
+/// Least mean length of frames on a VLAN, in bytes: more than segments of the MTU of 1,500 have.
+const FRAME_MIN: f64 = 1_600.0;
+
 /// Instructions that the kernel may go through to verify a program: so many take an emulated processor half a second.
 const VERIFIED_MAX: u32 = 20_000;
 
@@ -50,26 +53,24 @@ const BUNDLES: &str = "reorder-bundles";
 /// The device whose frames are put in order.
 const DEVICE: &str = "ordered";
 
+pub(crate) const NEW_GUEST: &[Need] = &[Daemon, Need::Guest("vm-backports")];
+/// What takes some minutes in a guest.
+pub(crate) const MINUTES: &[Need] = &[That(require_minutes)];
+
 pub(crate) fn cases() -> Vec<Case> {
     vec![
-        Case::nightly("kernel_path_in_order_over_links_of_unequal_delay", Need::NewGuest, || twice(in_order)),
-        Case::nightly("kernel_path_replaces_the_qdisc_that_a_crash_has_left", Need::NewGuest, crash),
-        Case::nightly("bundles_put_frames_in_order_by_a_qdisc_that_comes_and_goes", Need::NewGuest, || {
+        Case::nightly("kernel_path_in_order_over_links_of_unequal_delay", NEW_GUEST, || twice(in_order)),
+        Case::nightly("kernel_path_replaces_the_qdisc_that_a_crash_has_left", NEW_GUEST, crash),
+        Case::nightly("bundles_put_frames_in_order_by_a_qdisc_that_comes_and_goes", NEW_GUEST, || {
             twice(bundles)
         }),
-        Case::new("kernel_path_leaves_the_order_to_tcp_when_asked", Need::DaemonAndPrograms, by_tcp),
+        Case::nightly("vlan_on_the_device_carries_whole_superframes", [NEW_GUEST, MINUTES].concat(), vlan),
+        Case::new("kernel_path_leaves_the_order_to_tcp_when_asked", PROGRAMS, by_tcp),
     ]
 }
 
-/// Checks that there is a guest, programs for its kernel, and what boots it.
-pub(crate) fn require_guest(directory: &Path, tool: impl Fn(Tool) -> Result<()>) -> Result<()> {
-    [QEMU, MODPROBE, BUSYBOX, ETHTOOL, IPERF3].into_iter().try_for_each(tool)?;
-    tabane_kernel::available()?;
-    Guest::find(directory).map(drop)
-}
-
 /// Checks that there is time for what takes some minutes in a guest.
-pub(crate) fn require_minutes() -> Result<()> {
+fn require_minutes() -> Result<()> {
     ensure!(env::var_os("TABANE_GUESTS").is_some(), "TABANE_GUESTS is not set: `make guests-test`");
     Ok(())
 }
@@ -106,6 +107,19 @@ fn bundles() -> Result<()> {
     let guest = Guest::find(Path::new(GUEST))?;
     let seen: Vec<String> = guest.run(&[BUNDLES.into()], &[], &bundle::program(None)?, GUEST_WITHIN)?;
     ensure!(seen == ["up: 2", "killed: 2", "again: 2", "replaced: 2", "ended: 0"], "{seen:?}");
+    Ok(())
+}
+
+/// Whole bytes, or the run fails, and superframes: without them no frame would be longer than the MTU allows. The command's
+/// verdicts on speed and lost segments are for a machine that does nothing else.
+fn vlan() -> Result<()> {
+    let (_, report) = lab(&["vlan", "--quick", "--vm", GUEST], GUEST_WITHIN)?;
+    ensure!(
+        report["verdicts"].as_array().is_some_and(|all| all.len() == 4),
+        "not all was measured: {report}"
+    );
+    ensure!(report["verdicts"][0]["ok"] == true, "a run failed: {report}");
+    ensure!(median(&report, "guest.vlan.frame_bytes")? > FRAME_MIN, "{report}");
     Ok(())
 }
 

@@ -8,17 +8,16 @@
 use std::fmt;
 use std::net::SocketAddr;
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Result, ensure};
 use tabane_kit::bundle::{Bundle, address};
 use tabane_kit::clock::monotonic_ns;
-use tabane_kit::counters::received_bytes;
 use tabane_kit::netns::Namespace;
 use tabane_kit::status::{LINK_DOWN, LINK_UP};
 use tabane_kit::topology::{Plan, Topology, address as address_of, nic};
 use tabane_kit::workload::transfer::{Source, Transfer};
 
-use crate::traffic::stage::{FAST, options, plan, ready, send_file, told, whole};
-use crate::traffic::{Case, Need};
+use crate::case::{Case, DAEMON};
+use crate::traffic::stage::{FAST, brought, options, plan, ready, send_file, told, whole};
 
 pub(crate) const LINKS: usize = 2;
 const VICTIM: usize = 1;
@@ -26,8 +25,8 @@ const FILE: u64 = 4 << 20;
 
 pub(crate) fn cases() -> Vec<Case> {
     vec![
-        Case::new("links_across_a_router_carry_die_and_return", Need::Daemon, routed),
-        Case::new("links_over_ipv4_alone_carry_traffic", Need::Daemon, ipv4),
+        Case::new("links_across_a_router_carry_die_and_return", DAEMON, routed),
+        Case::new("links_over_ipv4_alone_carry_traffic", DAEMON, ipv4),
     ]
 }
 
@@ -157,13 +156,9 @@ fn routed() -> Result<()> {
 /// A file in each direction, of which both links carry a part.
 fn both_carry(hosts: &[Namespace]) -> Result<()> {
     for (from, to) in [(0, 1), (1, 0)] {
-        let nics = [nic(0), nic(1)];
-        let carried = || received_bytes(&hosts[to], [&nics[0], &nics[1]]);
-        let before = carried()?;
-        send_file(&hosts[from], &hosts[to], address(to), FILE)?;
-        let after = carried()?;
-        let least = (0..LINKS).map(|link| after[link] - before[link]).min().context("links")?;
-        ensure!(least > FILE / 5, "a link carried {least} of {FILE} bytes to host {to}");
+        let file = || send_file(&hosts[from], &hosts[to], address(to), FILE).map(drop);
+        let [one, other] = brought(&hosts[to], file)?;
+        ensure!(one.min(other) > FILE / 5, "links carried {one} and {other} of {FILE} bytes to host {to}");
     }
     Ok(())
 }

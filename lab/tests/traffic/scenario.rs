@@ -11,8 +11,9 @@ use serde_json::Value;
 use tabane_kit::clock::wait_for;
 use tabane_kit::process::{Ending, Process};
 
+use crate::case::{Case, DAEMON, NOTHING};
 use crate::traffic::experiments::{lab_command, lab_ends, median};
-use crate::traffic::{Case, Need};
+use crate::traffic::sites::NAT;
 
 /// Slow links, so that any machine reaches their rates; a fault, so that both places change something under way.
 const SCENARIO: &str = r#"
@@ -94,12 +95,12 @@ const TERMINATED: i32 = 143;
 
 pub(crate) fn cases() -> Vec<Case> {
     vec![
-        Case::new("scenario_ends_where_its_trace_stops_in_a_gap", Need::Daemon, gap),
-        Case::new("scenario_ends_by_sigterm_with_all_its_processes", Need::Daemon, signals),
-        Case::new("scenario_has_routers_with_traces_nat_and_flows_of_others", Need::DaemonAndNat, routers),
-        Case::new("scenario_runs_simulated_and_measured_side_by_side", Need::Daemon, side_by_side),
-        Case::new("scenario_with_an_error_names_line_and_key", Need::Nothing, wrong),
-        Case::new("scenario_that_a_place_cannot_run_says_why", Need::Nothing, unable),
+        Case::new("scenario_ends_where_its_trace_stops_in_a_gap", DAEMON, gap),
+        Case::new("scenario_ends_by_sigterm_with_all_its_processes", DAEMON, signals),
+        Case::new("scenario_has_routers_with_traces_nat_and_flows_of_others", NAT, routers),
+        Case::new("scenario_runs_simulated_and_measured_side_by_side", DAEMON, side_by_side),
+        Case::new("scenario_with_an_error_names_line_and_key", NOTHING, wrong),
+        Case::new("scenario_that_a_place_cannot_run_says_why", NOTHING, unable),
     ]
 }
 

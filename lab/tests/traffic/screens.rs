@@ -10,17 +10,18 @@ use tabane_kit::netns::Namespace;
 use tabane_kit::status::{LINK_DOWN, LINK_UP};
 use tabane_kit::topology::{Topology, nic};
 
+use crate::case::Case;
 use crate::traffic::stage::{FAST, options, plan, told, with_bundles};
+use crate::traffic::terminal;
 use crate::traffic::terminal::{SMALL, Terminal, USUAL};
-use crate::traffic::{Case, Need};
 
 const LINKS: usize = 2;
 const VICTIM: usize = 1;
 
 pub(crate) fn cases() -> Vec<Case> {
     vec![
-        Case::new("what_is_printed_fits_the_terminal", Need::DaemonAndTmux, fits),
-        Case::new("init_and_join_ask_for_what_they_were_not_told", Need::DaemonAndTmux, asks),
+        Case::new("what_is_printed_fits_the_terminal", terminal::NEEDS, fits),
+        Case::new("init_and_join_ask_for_what_they_were_not_told", terminal::NEEDS, asks),
     ]
 }
 

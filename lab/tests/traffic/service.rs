@@ -18,8 +18,8 @@ use tabane_kit::tool;
 use tabane_kit::topology::{Topology, nic};
 use tabane_kit::workload::sequence::{Pace, Sequence};
 
+use crate::case::{Case, DAEMON};
 use crate::traffic::stage::{FAST, options, plan};
-use crate::traffic::{Case, Need};
 
 const LINKS: usize = 2;
 const UPGRADES: usize = 3;
@@ -29,7 +29,7 @@ const PACE: Pace = Pace { per_second: 2_000, bytes: 200 };
 const TIMED: Duration = Duration::from_secs(20);
 
 pub(crate) fn cases() -> Vec<Case> {
-    vec![Case::new("a_service_manager_follows_a_bundle_through_upgrades", Need::Daemon, followed)]
+    vec![Case::new("a_service_manager_follows_a_bundle_through_upgrades", DAEMON, followed)]
 }
 
 /// Where a service manager listens.

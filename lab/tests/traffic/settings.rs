@@ -1,26 +1,28 @@
 //! Settings of which no other trial shows what they do: what makes a flow, how a worker waits, who may ask, and the parts of links.
 //! `each_flag_of_up_does_what_its_key_does` says why either a flag or a key is enough.
 
-use std::fs;
 use std::net::SocketAddr;
-use std::thread;
 use std::time::Duration;
+use std::{fs, thread};
 
 use anyhow::{Context, Result, ensure};
 use tabane_kit::bundle::{Bundle, DEVICE, Options, Protection, address, program};
+use tabane_kit::prerequisites::SETPRIV;
 use tabane_kit::process::Process;
-use tabane_kit::status::{PathState, Questions, Status, by_interrupt};
+use tabane_kit::status::{PathState, Questions, Status};
 use tabane_kit::tool;
-use tabane_kit::topology::{LinkPlan, Plan, Topology, Wiring, nic};
+use tabane_kit::topology::{Topology, nic};
 use tabane_kit::window::Window;
 use tabane_kit::workload::Stream;
 use tabane_kit::workload::ping_pong::{self, RoundTrips};
 
+use crate::case::Need::{Daemon, Tool};
+use crate::case::{Case, DAEMON};
 use crate::traffic::classes::{OTHER, VOLUME, carried};
 use crate::traffic::stage::{
-    FAST, options, options_with, plan, ready, received, send_both_ways, send_file, with_bundles, with_links,
+    FAST, brought, from_files, options, options_with, plan, ready, send_both_ways, send_file, with_bundles,
+    with_links,
 };
-use crate::traffic::{Case, Need};
 
 const FILE: u64 = 8 << 20;
 const PLAY: Duration = Duration::from_millis(300);
@@ -35,20 +37,18 @@ const SHAPE: std::ops::Range<usize> = 8..16;
 
 pub(crate) fn cases() -> Vec<Case> {
     vec![
-        Case::new("layers_say_what_a_flow_is_for_the_policy_hash", Need::Daemon, layers),
-        Case::alone("an_interval_says_how_often_a_worker_polls", Need::Daemon, interval),
-        Case::alone("a_share_of_nothing_ends_all_spinning", Need::Daemon, share),
+        Case::new("layers_say_what_a_flow_is_for_the_policy_hash", DAEMON, layers),
+        Case::alone("an_interval_says_how_often_a_worker_polls", DAEMON, interval),
+        Case::alone("a_share_of_nothing_ends_all_spinning", DAEMON, share),
         Case::new(
-            "members_of_the_control_group_may_ask_and_others_may_not",
-            Need::DaemonAndSetpriv,
-            control_group,
+            "members_of_a_group_may_ask_or_look_and_others_may_not",
+            [Daemon, Tool(SETPRIV)],
+            control_groups,
         ),
-        Case::new("members_of_the_watch_group_may_look_alone", Need::DaemonAndSetpriv, watch_group),
-        Case::new("a_link_may_have_a_port_of_its_own", Need::Daemon, port),
-        Case::new("a_window_is_divided_as_its_link_says", Need::Daemon, window),
-        Case::alone("a_window_is_polled_as_often_as_its_link_says", Need::Daemon, polled),
-        Case::new("frames_that_af_xdp_has_sent_come_back_as_the_link_says", Need::DaemonAndXdp, completion),
-        Case::new("a_link_that_its_file_drains_is_a_spare", Need::Daemon, spare),
+        Case::new("a_link_may_have_a_port_of_its_own", DAEMON, port),
+        Case::new("a_window_is_divided_as_its_link_says", DAEMON, window),
+        Case::alone("a_window_is_polled_as_often_as_its_link_says", DAEMON, polled),
+        Case::new("a_link_that_its_file_drains_is_a_spare", DAEMON, spare),
     ]
 }
 
@@ -106,44 +106,30 @@ fn share() -> Result<()> {
     })
 }
 
-fn control_group() -> Result<()> {
-    with_bundles(plan(&[FAST]), &options_with(&["--control-group", GROUP])?, |topology, _| {
-        for (group, code) in [(GROUP.to_owned(), 0), (STRANGER.to_string(), 2)] {
+/// What a user with this group asks for, and with which words it is refused, if it is.
+fn control_groups() -> Result<()> {
+    let (nobody, member) = (STRANGER.to_string(), GROUP.to_owned());
+    let refusal = format!("members of group {GROUP} may ask");
+    let watchers = "members of the group that may watch the bundle can ask for its status";
+    for (flag, group, policy, refused_with) in [
+        ("--control-group", &member, None, None),
+        ("--control-group", &nobody, None, Some(&*refusal)),
+        ("--watch-group", &member, None, None),
+        ("--watch-group", &member, Some("rr"), Some(watchers)),
+    ] {
+        with_bundles(plan(&[FAST]), &options_with(&[flag, GROUP])?, |topology, _| {
             let mut command = topology.host(0).command("setpriv");
-            command.args([
-                format!("--reuid={STRANGER}"),
-                format!("--regid={group}"),
-                "--clear-groups".to_owned(),
-            ]);
-            command.arg(program(None)?).args(["policy", DEVICE]);
+            let groups = [&format!("--reuid={STRANGER}"), &format!("--regid={group}"), "--clear-groups"];
+            command.args(groups).arg(program(None)?).args(["policy", DEVICE]).args(policy);
             let ending = Process::start(command)?.wait(ANSWER_WITHIN)?;
             let said = format!("{}{}", ending.output, ending.complaint);
-            ensure!(ending.status.code() == Some(code), "group {group}: {:?}: {said}", ending.status);
-            let word =
-                if code == 0 { "adaptive\n".to_owned() } else { format!("members of group {GROUP} may ask") };
-            ensure!(said.contains(&word), "group {group}: {said}");
-        }
-        Ok(())
-    })
-}
-
-fn watch_group() -> Result<()> {
-    with_bundles(plan(&[FAST]), &options_with(&["--watch-group", GROUP])?, |topology, _| {
-        let refusal = "members of the group that may watch the bundle can ask for its status";
-        for (policy, code, word) in [(None, 0, "adaptive\n"), (Some("rr"), 2, refusal)] {
-            let mut command = topology.host(0).command("setpriv");
-            command.args([
-                format!("--reuid={STRANGER}"),
-                format!("--regid={GROUP}"),
-                "--clear-groups".to_owned(),
-            ]);
-            command.arg(program(None)?).args(["policy", DEVICE]).args(policy);
-            let ending = Process::start(command)?.wait(ANSWER_WITHIN)?;
-            let said = format!("{}{}", ending.output, ending.complaint);
-            ensure!(ending.status.code() == Some(code) && said.contains(word), "{policy:?}: {said}");
-        }
-        Ok(())
-    })
+            let code = if refused_with.is_some() { 2 } else { 0 };
+            let is_right = said.contains(refused_with.unwrap_or("adaptive\n"));
+            ensure!(ending.status.code() == Some(code) && is_right, "{flag}, group {group}: {said}");
+            Ok(())
+        })?;
+    }
+    Ok(())
 }
 
 fn port() -> Result<()> {
@@ -208,43 +194,12 @@ fn polled() -> Result<()> {
     Ok(())
 }
 
-fn completion() -> Result<()> {
-    let links = vec![LinkPlan::unshaped()];
-    let topology =
-        Topology::build(Plan { wiring: Wiring::Cable, addressed: false, ..Plan::two_hosts(links) })?;
-    for way in ["lazy", "interrupt"] {
-        let links = [format!("ether:{},engine=auto,completion={way}", nic(0))];
-        with_links(&topology, &links, &options()?, |topology, bundles| {
-            send_file(topology.host(0), topology.host(1), address(1), FILE)?;
-            let status = bundles[0].status()?;
-            let link = &status.links[0];
-            ensure!(link.kind.starts_with("ether/xdp"), "{}", link.kind);
-            let completion = link.completion.as_ref().context("AF_XDP")?;
-            let share = by_interrupt(completion);
-            ensure!(completion.method == way, "{} in place of {way}", completion.method);
-            ensure!((share > 0.5) == (way == "interrupt"), "{way}: {share:.2} by interrupts");
-            Ok(())
-        })?;
-    }
-    Ok(())
-}
-
 /// Data takes it when no other link is left.
 fn spare() -> Result<()> {
     let topology = Topology::build(plan(&[FAST; 2]))?;
     let directory = tempfile::tempdir()?;
-    let mut bundles = Vec::new();
-    for (number, host) in topology.hosts().iter().enumerate() {
-        let text = format!(
-            "security = \"none\"\naddress = [\"{}/24\"]\n[[link]]\nnic = \"{}\"\n[[link]]\nnic = \"{}\"\ndrained = true\n",
-            address(number),
-            nic(0),
-            nic(1)
-        );
-        let path = directory.path().join(format!("{number}.toml"));
-        fs::write(&path, text)?;
-        bundles.push(Bundle::start_from(host, &program(None)?, DEVICE, &path)?);
-    }
+    let links = format!("[[link]]\nnic = \"{}\"\n[[link]]\nnic = \"{}\"\ndrained = true\n", nic(0), nic(1));
+    let mut bundles = from_files(&topology, directory.path(), &links)?;
     let is_drained = |status: &Status| {
         status
             .peers
@@ -255,10 +210,9 @@ fn spare() -> Result<()> {
         bundle.wait_until("a drained link", is_drained)?;
     }
     let used = |topology: &Topology| {
-        let before = received(topology)?;
-        send_file(topology.host(0), topology.host(1), address(1), FILE)?;
-        let after = received(topology)?;
-        Ok::<_, anyhow::Error>([after[0] - before[0], after[1] - before[1]])
+        brought(topology.host(1), || {
+            send_file(topology.host(0), topology.host(1), address(1), FILE).map(drop)
+        })
     };
     let [first, second] = used(&topology)?;
     ensure!(first > FILE && second < FILE / 20, "{first} and {second} bytes of {FILE}");

@@ -17,15 +17,16 @@ use tabane_kit::bundle::{Bundle, DEVICE, address};
 use tabane_kit::clock::{monotonic_ns, wait_for};
 use tabane_kit::hosts::Hosts;
 use tabane_kit::netns::Namespace;
-use tabane_kit::prerequisites::{CONNTRACK, NFT, Tool};
+use tabane_kit::prerequisites::{CONNTRACK, NFT};
 use tabane_kit::process::Process;
 use tabane_kit::status::{LINK_DOWN, Questions, paths_up};
 use tabane_kit::tool;
 use tabane_kit::topology::nic;
 use tabane_kit::workload::transfer::{Source, Transfer};
 
+use crate::case::Case;
+use crate::case::Need::{self, Daemon, That, Tool};
 use crate::traffic::stage::{options, ready, send_file, told, whole};
-use crate::traffic::{Case, Need};
 
 const LINKS: usize = 2;
 const FILE: u64 = 4 << 20;
@@ -38,19 +39,19 @@ const BACK_WITHIN: Duration = Duration::from_secs(5);
 /// Pings of a change of ports: one each 10 ms for 2 s.
 const PINGS: [&str; 5] = ["-q", "-i", "0.01", "-c", "200"];
 
+pub(crate) const NAT: &[Need] = &[Daemon, Tool(NFT), Tool(CONNTRACK), That(require_nat)];
+
 pub(crate) fn cases() -> Vec<Case> {
     vec![
-        Case::new("two_sites_carry_on_when_nat_takes_other_ports", Need::DaemonAndNat, ports),
-        Case::new("two_sites_behind_nat_reach_each_other_through_a_third", Need::DaemonAndNat, relayed),
-        Case::new("two_uplinks_to_a_site_of_one_address_are_two_links", Need::DaemonAndNat, one_address),
-        Case::new("a_peer_whose_address_and_name_change_is_back_within_5_s", Need::DaemonAndNat, renamed),
+        Case::new("two_sites_carry_on_when_nat_takes_other_ports", NAT, ports),
+        Case::new("two_sites_behind_nat_reach_each_other_through_a_third", NAT, relayed),
+        Case::new("two_uplinks_to_a_site_of_one_address_are_two_links", NAT, one_address),
+        Case::new("a_peer_whose_address_and_name_change_is_back_within_5_s", NAT, renamed),
     ]
 }
 
 /// Whether routers of namespaces translate addresses here.
-pub(crate) fn require_nat(tool: impl Fn(Tool) -> Result<()>) -> Result<()> {
-    tool(NFT)?;
-    tool(CONNTRACK)?;
+fn require_nat() -> Result<()> {
     translate(&Namespace::create("n1")?, "lo").context("the kernel translates no addresses")
 }
 

@@ -1,11 +1,16 @@
 //! What the trials have in common: topologies with running bundles, a clean end, a checked transfer.
 
+use std::fs;
 use std::net::{IpAddr, SocketAddr};
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
 
 use anyhow::{Context, Result, ensure};
 use tabane_kit::bundle::{self, Bundle, DEVICE, Options, address};
 use tabane_kit::counters::received_bytes;
-use tabane_kit::netns::Namespace;
+use tabane_kit::netns::{Namespace, joined};
 use tabane_kit::rate::Bitrate;
 use tabane_kit::status::{PathStatus, Questions};
 use tabane_kit::topology::{LinkPlan, Plan, Topology, nic};
@@ -127,6 +132,54 @@ pub(crate) fn cells_sent(bundle: &Bundle<'_>) -> Result<Vec<u64>> {
 /// What the second host has received over each of the first two links.
 pub(crate) fn received(topology: &Topology) -> Result<[u64; 2]> {
     received_bytes(topology.host(1), [&nic(0), &nic(1)])
+}
+
+/// What each of the first two links brings a host `meanwhile`.
+pub(crate) fn brought(host: &Namespace, meanwhile: impl FnOnce() -> Result<()>) -> Result<[u64; 2]> {
+    let received = || received_bytes(host, [&nic(0), &nic(1)]);
+    let before = received()?;
+    meanwhile()?;
+    let after = received()?;
+    Ok([after[0] - before[0], after[1] - before[1]])
+}
+
+/// Bundles on all hosts that are not sealed, whose files have these lines besides the address.
+pub(crate) fn from_files<'a>(
+    topology: &'a Topology,
+    directory: &Path,
+    lines: &str,
+) -> Result<Vec<Bundle<'a>>> {
+    let start = |(number, host): (usize, &'a Namespace)| {
+        let path = directory.join(format!("{number}.toml"));
+        let head = format!("security = \"none\"\naddress = [\"{}/24\"]\n", address(number));
+        fs::write(&path, head + lines)?;
+        Bundle::start_from(host, &bundle::program(None)?, DEVICE, &path)
+    };
+    topology.hosts().iter().enumerate().map(start).collect()
+}
+
+/// A thread in a namespace that goes on until it is ended.
+pub(crate) struct Running<T> {
+    ended: Arc<AtomicBool>,
+    thread: JoinHandle<Result<T>>,
+}
+
+impl<T: Send + 'static> Running<T> {
+    /// `work` looks now and then whether it has ended.
+    pub(crate) fn start(
+        host: &Namespace,
+        name: &str,
+        work: impl FnOnce(&AtomicBool) -> Result<T> + Send + 'static,
+    ) -> Result<Running<T>> {
+        let ended = Arc::new(AtomicBool::new(false));
+        let end = Arc::clone(&ended);
+        Ok(Running { ended, thread: host.spawn(name, move || work(&end))? })
+    }
+
+    pub(crate) fn end(self) -> Result<T> {
+        self.ended.store(true, Ordering::Relaxed);
+        joined(self.thread)
+    }
 }
 
 /// Whether a sound link lost next to nothing: a queueing discipline may drop a cell that a packet socket has taken.

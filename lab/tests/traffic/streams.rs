@@ -1,16 +1,23 @@
-//! TCP over 2, 3 and 4 links, equal and 10:1, IPv4 and IPv6, both directions.
+//! TCP over 2, 3 and 4 links, equal and 10:1, IPv4 and IPv6, both directions; every policy puts it where it says; and what waits for
+//! a peer behind a slow link does not hold up one behind a fast link.
 
-use anyhow::{Result, ensure};
-use tabane_kit::bundle::{address, address_v6};
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use anyhow::{Context, Result, ensure};
+use tabane_kit::bundle::{Bundle, Options, address, address_v6};
+use tabane_kit::clock::wait_for;
 use tabane_kit::counters::received_bytes;
+use tabane_kit::netns::Namespace;
 use tabane_kit::rate::Bitrate;
-use tabane_kit::topology::Topology;
+use tabane_kit::status::Questions;
+use tabane_kit::topology::{LinkPlan, Plan, Topology};
+use tabane_kit::workload::transfer::{Source, Transfer};
+use tabane_proto::{Nature, PolicyKind};
 
-use crate::traffic::stage::{options, plan, send_file, with_bundles};
-use crate::traffic::{Case, Need};
+use crate::case::{Case, DAEMON};
+use crate::traffic::stage::{FAST, brought, options, options_with, plan, send_file, whole, with_bundles};
 
-/// Size of a file.
-const BYTES: u64 = 8 << 20;
 /// Rates that a busy machine fills: of equal links, and of one beside others that carry a tenth of it.
 const EQUAL: Bitrate = Bitrate::mbit(50);
 const FASTEST: Bitrate = Bitrate::mbit(100);
@@ -21,7 +28,14 @@ const SHARE_MIN: f64 = 0.9;
 const LONG_BYTES: u64 = 64 << 20;
 
 pub(crate) fn cases() -> Vec<Case> {
-    let mut cases = Vec::new();
+    let mut cases = vec![
+        Case::new("a_turn_of_round_robin_is_as_long_as_it_is_stated", DAEMON, turns),
+        Case::alone("a_slow_peer_costs_a_fast_one_nothing", DAEMON, slow_peer),
+    ];
+    cases.extend(PolicyKind::ALL.map(|policy| {
+        let name = format!("tcp_with_policy_{}", policy.name().replace('-', "_"));
+        Case::new(name, DAEMON, move || carry(policy))
+    }));
     for links in 2..=4 {
         let equal = vec![EQUAL; links];
         let mut unequal = vec![SLOWER; links];
@@ -29,8 +43,8 @@ pub(crate) fn cases() -> Vec<Case> {
         for (rates, word) in [(equal, "equal_links"), (unequal, "links_10_to_1")] {
             let long = rates.clone();
             let name = format!("tcp_over_{links}_{word}");
-            cases.push(Case::new(name.clone(), Need::Daemon, move || tcp(&rates)));
-            cases.push(Case::nightly(format!("{name}_fills_them"), Need::Daemon, move || fills(&long)));
+            cases.push(Case::new(name.clone(), DAEMON, move || tcp(&rates)));
+            cases.push(Case::nightly(format!("{name}_fills_them"), DAEMON, move || fills(&long)));
         }
     }
     cases
@@ -79,4 +93,126 @@ fn every_link_is_used(topology: &Topology, rates: &[Bitrate]) -> Result<()> {
     }
     ensure!(sum > 2 * BYTES, "the links carried {sum} bytes for two files of {BYTES}");
     Ok(())
+}
+
+/// Size of a file.
+const BYTES: u64 = 8 << 20;
+/// What a link that is not used carries: heartbeats and what crosses before all is up.
+const IDLE_MAX: u64 = BYTES / 20;
+
+/// A system call carries what one link gets in its turn.
+fn turns() -> Result<()> {
+    for (turn, cells) in [("1", 1.0..1.1), ("2", 1.1..2.1), ("0", 2.5..64.1)] {
+        let options = options_with(&["--policy", "rr", "--turn", turn])?;
+        with_bundles(plan(&[FAST; 2]), &options, |topology, bundles| {
+            let sent = |bundle: &Bundle<'_>| -> Result<[u64; 2]> {
+                let status = bundle.status()?;
+                Ok(["cells_sent", "batches_sent"].map(|name| status.counter(name)))
+            };
+            let before = sent(&bundles[0])?;
+            send_file(topology.host(0), topology.host(1), address(1), BYTES)?;
+            let after = sent(&bundles[0])?;
+            let mean = (after[0] - before[0]) as f64 / (after[1] - before[1]) as f64;
+            ensure!(cells.contains(&mean), "turn {turn}: {mean} cells by a call");
+            Ok(())
+        })?;
+    }
+    Ok(())
+}
+
+fn carry(policy: PolicyKind) -> Result<()> {
+    let words = ["--policy", policy.name(), "--primary", "eth2", "--hash", "layer2"].map(str::to_owned);
+    let options = Options { arguments: words.into(), ..options()? };
+    with_bundles(plan(&[FAST; 2]), &options, |topology, bundles| {
+        for bundle in &*bundles {
+            let said = bundle.status()?.policy;
+            ensure!(said == policy.name(), "{said} in place of {policy}");
+        }
+        // Each sender decides for itself.
+        for [from, to] in [[0, 1], [1, 0]] {
+            let bytes = brought(topology.host(to), || {
+                send_file(topology.host(from), topology.host(to), address(to), BYTES).map(drop)
+            })?;
+            let copies = bundles[to].status()?.counter("drop_duplicate");
+            is_where_it_belongs(policy, bytes, copies)?;
+        }
+        Ok(())
+    })
+}
+
+/// Whether a file whose sender goes by `policy` took so many bytes of each link.
+fn is_where_it_belongs(policy: PolicyKind, [first, second]: [u64; 2], copies: u64) -> Result<()> {
+    let what = format!("{policy}: {first} and {second} bytes for a file of {BYTES}");
+    match policy.nature() {
+        Nature::Spreads => {
+            ensure!(first.min(second) > IDLE_MAX, "{what}: not on both links");
+            ensure!(first + second < BYTES * 5 / 4, "{what}: more than once");
+        }
+        Nature::Binds => {
+            ensure!(first.min(second) < IDLE_MAX && first.max(second) > BYTES, "{what}: not on one link");
+        }
+        Nature::Replicates => {
+            ensure!(first.min(second) > BYTES * 9 / 10, "{what}: not on every link");
+            ensure!(copies > 1_000, "{what}: no second copies were counted");
+        }
+    }
+    // What some promise beyond their nature; how evenly they spread, the simulator judges: here, other programs hold up either link.
+    match policy {
+        PolicyKind::Adaptive | PolicyKind::RoundRobin | PolicyKind::Weighted => {
+            ensure!(first.min(second) > BYTES / 4, "{what}: less than a quarter on one link");
+        }
+        PolicyKind::ActiveBackup => ensure!(second > BYTES, "{what}: not on the primary"),
+        _ => {}
+    }
+    Ok(())
+}
+
+/// What the slow peer's link carries.
+const SLOWEST: Bitrate = Bitrate::mbit(1);
+/// A file for the slow peer: more than four seconds.
+const SLOW_BYTES: u64 = 512 << 10;
+/// As much of it has arrived when its sender has queued what it may.
+const UNDER_WAY: u64 = 64 << 10;
+/// A file for the fast peer: a third of a second.
+const FAST_BYTES: u64 = 8 << 20;
+/// Least part of its rate that the fast peer keeps.
+const KEPT_MIN: f64 = 0.95;
+const SLOW_ROUNDS: usize = 3;
+
+/// Host 1 reaches host 2 by the first link alone, and host 3 by the second.
+fn slow_peer() -> Result<()> {
+    let links = vec![LinkPlan::shaped(FAST), LinkPlan::paced(SLOWEST)];
+    let topology = Topology::build(Plan { hosts: 3, addressed: false, ..Plan::two_hosts(links) })?;
+    let (nics, options) = (topology.nics(), options()?);
+    let nics = [&nics[..], &nics[..1], &nics[1..]];
+    let hosts = topology.hosts().iter().enumerate().zip(nics);
+    let mut bundles = hosts
+        .map(|((number, host), nics)| Bundle::start(host, number, nics, &options))
+        .collect::<Result<Vec<_>>>()?;
+    for (bundle, peers) in bundles.iter_mut().zip([2, 1, 1]) {
+        bundle.wait_until("its peers", |status| status.is_ready(peers, 1))?;
+    }
+
+    let [sender, fast, slow] = topology.hosts() else { unreachable!("three hosts were planned") };
+    let alone = median_gbps(sender, fast)?;
+    let source = Source::random(SLOW_BYTES, 2);
+    let transfer = Transfer::start(sender, slow, SocketAddr::new(address(2), 0), source)?;
+    let arrived = || received_bytes(slow, [&topology.nics()[1]]).map(|[bytes]| bytes);
+    wait_for("bytes at the slow peer", Duration::from_secs(10), || {
+        Ok(arrived()?.ge(&UNDER_WAY).then_some(()))
+    })?;
+    let beside = median_gbps(sender, fast)?;
+    ensure!(arrived()? < SLOW_BYTES, "the slow peer's file has arrived too soon to be beside anything");
+    let kept = beside / alone;
+    ensure!(kept >= KEPT_MIN, "{beside:.3} Gbit/s beside a slow peer, {alone:.3} alone: {kept:.2}");
+
+    whole(transfer).context("the slow peer's file")?;
+    Bundle::stop_all(bundles)
+}
+
+fn median_gbps(from: &Namespace, to: &Namespace) -> Result<f64> {
+    let rates = (0..SLOW_ROUNDS).map(|_| Ok(send_file(from, to, address(1), FAST_BYTES)?.gbps()));
+    let mut rates = rates.collect::<Result<Vec<_>>>()?;
+    rates.sort_by(f64::total_cmp);
+    Ok(rates[SLOW_ROUNDS / 2])
 }

@@ -11,6 +11,7 @@ use anyhow::{Context, Result, ensure};
 use tabane_kit::bundle::{Bundle, DEVICE, Options, Protection, address, program};
 use tabane_kit::clock::wait_for;
 use tabane_kit::netns::Namespace;
+use tabane_kit::prerequisites::{SETPRIV, STRACE, SYSTEMD};
 use tabane_kit::process::Process;
 use tabane_kit::status::{Questions, Status};
 use tabane_kit::systemd::{Systemd, UNITS};
@@ -18,8 +19,10 @@ use tabane_kit::tool;
 use tabane_kit::topology::{Topology, nic};
 use tabane_kit::workload::transfer::{Source, Transfer};
 
+use crate::case::Case;
+use crate::case::Need::{self, Daemon, That, Tool};
+use crate::traffic::page::require_web;
 use crate::traffic::stage::{FAST, options, plan, send_file};
-use crate::traffic::{Case, Need};
 
 /// As packaged.
 const UNIT: &[u8] = include_bytes!("../../../packaging/tabane@.service");
@@ -46,11 +49,18 @@ const ANALYSED_WITHIN: Duration = Duration::from_secs(10);
 /// Exposure to which docs/security.md commits the unit, in tenths.
 const EXPOSURE_MAX: &str = "--threshold=19";
 
+pub(crate) const NEEDS: &[Need] =
+    &[Daemon, Tool(SYSTEMD), Tool(SETPRIV), Tool(STRACE), That(tabane_kit::systemd::require)];
+
 pub(crate) fn cases() -> Vec<Case> {
     vec![
-        Case::new("systemd_starts_reloads_restarts_and_stops_the_unit", Need::DaemonAndSystemd, unit),
-        Case::new("systemd_restarts_a_daemon_whose_worker_hangs", Need::DaemonAndSystemd, hung),
-        Case::new("systemd_serves_the_page_to_who_may_only_look", Need::WebAndSystemd, page::unit),
+        Case::new("systemd_starts_reloads_restarts_and_stops_the_unit", NEEDS, unit),
+        Case::new("systemd_restarts_a_daemon_whose_worker_hangs", NEEDS, hung),
+        Case::new(
+            "systemd_serves_the_page_to_who_may_only_look",
+            [NEEDS, &[That(require_web)]].concat(),
+            page::unit,
+        ),
     ]
 }
 

@@ -8,12 +8,16 @@ use anyhow::{Context, Result, ensure};
 use nix::unistd::Pid;
 use tabane_kit::clock::wait_for;
 use tabane_kit::netns::Namespace;
+use tabane_kit::prerequisites::{SETPRIV, TMUX};
 use tabane_kit::tool;
 use tempfile::TempDir;
+
+use crate::case::Need::{self, Daemon, Tool};
 
 /// Columns and lines of the smallest terminal that people use, and of a usual one.
 pub(crate) const SMALL: (u16, u16) = (80, 24);
 pub(crate) const USUAL: (u16, u16) = (120, 40);
+pub(crate) const NEEDS: &[Need] = &[Daemon, Tool(TMUX), Tool(SETPRIV)];
 /// Time for a screen to be as wanted.
 const WITHIN: Duration = Duration::from_secs(15);
 

@@ -10,14 +10,16 @@ use nix::sys::signal::Signal;
 use tabane_kit::bundle::{self, DEVICE, address};
 use tabane_kit::clock::wait_for;
 use tabane_kit::netns::Namespace;
+use tabane_kit::prerequisites::{SETPRIV, TSHARK};
 use tabane_kit::process::{Ending, Process};
 use tabane_kit::status::Status;
 use tabane_kit::tool;
 use tabane_kit::topology::{Topology, nic};
 use tempfile::TempDir;
 
+use crate::case::Case;
+use crate::case::Need::{Daemon, Tool};
 use crate::traffic::stage::{FAST, options, options_with, plan, send_both_ways, with_bundles, with_links};
-use crate::traffic::{Case, Need};
 
 const LINKS: usize = 2;
 /// Bytes of each transfer.
@@ -30,15 +32,15 @@ const PROMPTLY: Duration = Duration::from_secs(10);
 
 pub(crate) fn cases() -> Vec<Case> {
     let cells = |name, parts: &'static str, policy| {
-        Case::new(name, Need::DaemonAndTshark, move || cells(parts, policy))
+        Case::new(name, [Daemon, Tool(TSHARK)], move || cells(parts, policy))
     };
     vec![
         cells("a_trace_has_the_cells_that_the_counters_count", "", "adaptive"),
         cells("a_trace_has_the_cells_of_ethernet_links", "ether:", "rr"),
-        Case::new("a_trace_of_frames_has_the_pings", Need::DaemonAndTshark, frames),
-        Case::new("a_trace_of_one_link_keeps_the_beginning_of_each_packet", Need::DaemonAndTshark, one_link),
-        Case::new("a_trace_goes_into_a_pipe", Need::DaemonAndTshark, pipe),
-        Case::new("a_trace_without_rights_says_so", Need::DaemonAndSetpriv, without_rights),
+        Case::new("a_trace_of_frames_has_the_pings", [Daemon, Tool(TSHARK)], frames),
+        Case::new("a_trace_of_one_link_keeps_the_beginning_of_each_packet", [Daemon, Tool(TSHARK)], one_link),
+        Case::new("a_trace_goes_into_a_pipe", [Daemon, Tool(TSHARK)], pipe),
+        Case::new("a_trace_without_rights_says_so", [Daemon, Tool(SETPRIV)], without_rights),
     ]
 }
 

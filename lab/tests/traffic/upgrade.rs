@@ -1,22 +1,29 @@
-//! Daemons that are replaced in the middle of a transfer, at both ends in turn: the connection lives, the file is whole,
-//! and the receiver hardly notices.
+//! Daemons that are replaced in the middle of a transfer, at both ends in turn, by themselves or by another version: the connection
+//! lives, the file is whole, and the receiver hardly notices. And daemons that are killed and started again.
 
-use std::net::SocketAddr;
-use std::thread;
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::os::unix::fs::symlink;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
+use std::{env, fs, thread};
 
-use anyhow::{Result, ensure};
-use tabane_kit::bundle::{Bundle, address};
-use tabane_kit::clock::monotonic_ns;
-use tabane_kit::counters::lost_segments;
+use anyhow::{Context, Result, ensure};
+use tabane_kit::bundle::{Bundle, DEVICE, Options, address, program};
+use tabane_kit::clock::{monotonic_ns, wait_for};
+use tabane_kit::counters::{lost_segments, protocol};
+use tabane_kit::prerequisites::{Missing, require_program};
 use tabane_kit::rate::Bitrate;
 use tabane_kit::status::Questions;
+use tabane_kit::tool;
 use tabane_kit::topology::{Plan, Topology};
 use tabane_kit::workload::sequence::{Pace, Sequence};
+use tabane_kit::workload::transfer::{Source, Transfer};
 
+use crate::case::Need::{self, Daemon, That};
+use crate::case::{Case, DAEMON};
+use crate::traffic::data_path::PROGRAMS;
 use crate::traffic::faults::carry;
-use crate::traffic::stage::{FAST, options, options_with, plan, ready, under_a_file, with_bundles};
-use crate::traffic::{Case, Need};
+use crate::traffic::stage::{FAST, options, options_with, plan, ready, under_a_file, whole, with_bundles};
 
 const LINKS: usize = 2;
 /// Replacements in one transfer.
@@ -33,10 +40,18 @@ const LOST_MAX: u64 = 45;
 /// What each link carries: so little that a busy machine fills them, and stalls little by itself.
 const RATE: Bitrate = Bitrate::mbit(50);
 
+/// The program of a version before.
+const BEFORE: &[Need] = &[Daemon, That(require_before)];
+
 pub(crate) fn cases() -> Vec<Case> {
     vec![
-        Case::alone("upgrades_under_a_connection_stall_it_for_50_ms_at_most", Need::Daemon, upgrade),
-        Case::new("datagrams_to_and_past_a_node_that_is_replaced_all_arrive", Need::Daemon, among_three),
+        Case::alone("upgrades_under_a_connection_stall_it_for_50_ms_at_most", DAEMON, upgrade),
+        Case::new("datagrams_to_and_past_a_node_that_is_replaced_all_arrive", DAEMON, among_three),
+        Case::new("a_restarted_daemon_lets_its_host_connect_at_once", DAEMON, restart),
+        Case::nightly("versions_replace_each_other_under_connections", BEFORE, || replaced(false)),
+        Case::nightly("versions_replace_each_other_by_programs", [BEFORE, PROGRAMS].concat(), || {
+            replaced(true)
+        }),
     ]
 }
 
@@ -107,4 +122,114 @@ fn among_three() -> Result<()> {
         }
         Ok(())
     })
+}
+
+/// Times that the daemon is killed.
+const KILLS: usize = 7;
+/// How long any connection may take.
+const CONNECTED_WITHIN: Duration = Duration::from_secs(10);
+
+fn restart() -> Result<()> {
+    with_bundles(plan(&[FAST; 2]), &options()?, |topology, bundles| {
+        let listener = topology.host(0).enter(|| TcpListener::bind(SocketAddr::new(address(0), 0)))??;
+        let to = listener.local_addr()?;
+        let tried_again = || protocol(topology.host(1), "TcpExt", "TCPSynRetrans");
+        let mut again = Vec::new();
+        for _ in 0..KILLS {
+            bundles[1].kill()?;
+            let before = tried_again()?;
+            bundles[1].start_again()?;
+            // There is no way to the address before the device is there.
+            let connect =
+                || Ok(topology.host(1).enter(|| TcpStream::connect_timeout(&to, CONNECTED_WITHIN))?.ok());
+            wait_for("a connection", CONNECTED_WITHIN, connect)?;
+            again.push(tried_again()? - before);
+            let status = bundles[1].status()?;
+            ensure!(status.counter("drop_no_peer") == 0, "frames that found nobody: {:?}", status.counters);
+        }
+        // A machine that stands still for a second has TCP try again, too; a frame that is lost does it in each round.
+        again.sort_unstable();
+        ensure!(again[KILLS / 2] == 0, "connections tried again: {again:?}");
+        Ok(())
+    })
+}
+
+/// The variable that names the program before.
+const BEFORE_NAME: &str = "TABANE_BEFORE";
+/// The host whose program is replaced, and whether by the one of now: from a bundle of before and now by way of all other pairs to
+/// the same again.
+const REPLACED: [(usize, bool); 4] = [(0, true), (1, false), (0, false), (1, true)];
+const FILE: u64 = 1 << 20;
+/// Bytes that have to arrive in each direction behind each replacement, and time for them.
+const UNDER_WAY: u64 = 4 << 20;
+const UNDER_WAY_WITHIN: Duration = Duration::from_secs(20);
+
+/// Checks that there is a program before.
+fn require_before() -> Result<()> {
+    let named = env::var_os(BEFORE_NAME)
+        .with_context(|| Missing::new(format!("{BEFORE_NAME} is not set: `make versions-test`")))?;
+    Ok(require_program(Path::new(&named), "tabane")?)
+}
+
+/// What `is_now` means.
+fn of(is_now: bool) -> Result<PathBuf> {
+    if is_now { program(None) } else { Ok(env::var_os(BEFORE_NAME).context(BEFORE_NAME)?.into()) }
+}
+
+/// Has `place` be the program of now, or that before, whatever it was, as a package manager does.
+fn install(place: &Path, is_now: bool) -> Result<()> {
+    let new = place.with_extension("new");
+    symlink(of(is_now)?, &new)?;
+    Ok(fs::rename(new, place)?)
+}
+
+/// Sealed cells, or frames by programs in the kernel.
+fn replaced(by_programs: bool) -> Result<()> {
+    let topology = Topology::build(plan(&[FAST; LINKS]))?;
+    let directory = tempfile::tempdir()?;
+    let places = [0, 1].map(|number| directory.path().join(format!("tabane{number}")));
+    let start = |number: usize, is_now: bool| {
+        let program = places[number].clone();
+        install(&program, is_now)?;
+        let sealed = Options { program: program.clone(), ..options()? };
+        let options = if by_programs { Options::by_programs(&program, "kernel") } else { sealed };
+        Bundle::start(topology.host(number), number, &topology.nics(), &options)
+    };
+    let mut bundles = [start(0, false)?, start(1, true)?];
+    let joined = |bundles: &mut [Bundle<'_>]| {
+        ready(bundles, LINKS)?;
+        if by_programs { Bundle::wait_for_programs(bundles) } else { Ok(()) }
+    };
+    joined(&mut bundles)?;
+    answer_each_other(&topology)?;
+    let file = |from: usize, to: usize| {
+        let at = (address(to), 0).into();
+        Transfer::start(topology.host(from), topology.host(to), at, Source::random(FILE, from as u64))
+    };
+    let files = [file(0, 1)?, file(1, 0)?];
+    for (host, is_now) in REPLACED {
+        install(&places[host], is_now)?;
+        bundles[host].upgrade()?;
+        joined(&mut bundles)?;
+        let pid = bundles[host].status()?.pid;
+        ensure!(Some(pid) == bundles[host].pid(), "host {host} stays with process {pid}");
+        let before = files.each_ref().map(Transfer::arrived);
+        wait_for("bytes behind a replacement", UNDER_WAY_WITHIN, || {
+            let all = files.iter().zip(before).all(|(file, before)| file.arrived() > before + UNDER_WAY);
+            Ok(all.then_some(()))
+        })?;
+    }
+    files.into_iter().try_for_each(|file| whole(file).map(drop))?;
+    Bundle::stop_all(bundles)
+}
+
+/// Commands of each version are answered by the bundle of the other: a program is replaced before its processes are.
+fn answer_each_other(topology: &Topology) -> Result<()> {
+    for (host, is_now) in topology.hosts().iter().zip([true, false]) {
+        for words in [["status", DEVICE], ["why", DEVICE], ["metrics", DEVICE]] {
+            let said = tool::run(host.command(of(is_now)?).args(words))?;
+            ensure!(!said.trim().is_empty(), "{words:?} on {}: nothing", host.name());
+        }
+    }
+    Ok(())
 }

@@ -10,25 +10,23 @@ use tabane_kit::topology::{Topology, nic};
 use tabane_kit::window::Window;
 use tabane_kit::workload::{Stream, ping_pong};
 
+use crate::case::{Case, DAEMON};
 use crate::traffic::faults::{NOTICED, carry, since, within};
 use crate::traffic::stage::{
     FAST, cells_sent, lost_nothing, options, options_with, plan, ready, send_both_ways, send_file, told,
     under_a_file, with_links,
 };
-use crate::traffic::{Case, Need};
 
 /// Bytes of each transfer.
 const FILE: u64 = 16 << 20;
 
 pub(crate) fn cases() -> Vec<Case> {
     vec![
-        Case::new("cells_cross_a_window_of_memory", Need::Daemon, || alone("")),
-        Case::new("cells_cross_a_window_of_memory_in_units_of_512_bytes", Need::Daemon, || {
-            alone(",unit=512B")
-        }),
-        Case::new("a_node_dies_and_returns_to_its_window", Need::Daemon, death),
-        Case::new("a_daemon_in_a_window_is_replaced", Need::Daemon, replacement),
-        Case::alone("a_window_and_a_network_in_one_bundle", Need::Daemon, beside_a_network),
+        Case::new("cells_cross_a_window_of_memory", DAEMON, || alone("")),
+        Case::new("cells_cross_a_window_of_memory_in_units_of_512_bytes", DAEMON, || alone(",unit=512B")),
+        Case::new("a_node_dies_and_returns_to_its_window", DAEMON, death),
+        Case::new("a_daemon_in_a_window_is_replaced", DAEMON, replacement),
+        Case::alone("a_window_and_a_network_in_one_bundle", DAEMON, beside_a_network),
     ]
 }
 

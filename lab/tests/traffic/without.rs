@@ -11,13 +11,15 @@ use nix::sys::socket::{getsockopt, sockopt};
 use rustix::process::{Pid, PidfdFlags, PidfdGetfdFlags, pidfd_getfd, pidfd_open};
 use tabane_kit::bundle::{Bundle, DEVICE, Options, address};
 use tabane_kit::emulator::{Direction, Impairment};
+use tabane_kit::prerequisites::ETHTOOL;
 use tabane_kit::status::Questions;
 use tabane_kit::tool;
 use tabane_kit::topology::{Plan, Topology, Wiring, nic};
 use tabane_kit::workload::sequence::{Outcome, Pace, Sequence};
 
-use crate::traffic::stage::{FAST, options, plan, ready, received, send_file, told, with_bundles};
-use crate::traffic::{Case, Need};
+use crate::case::Need::{Daemon, Tool};
+use crate::case::{Case, DAEMON};
+use crate::traffic::stage::{FAST, brought, options, plan, ready, send_file, told, with_bundles};
 
 const FILE: u64 = 4 << 20;
 /// No frame is longer without superframes: an MTU of 1500, the Ethernet header, and a VLAN tag.
@@ -28,7 +30,7 @@ const PACE: Pace = Pace { per_second: 4_000, bytes: 200 };
 const TIMED: Duration = Duration::from_millis(700);
 
 pub(crate) fn cases() -> Vec<Case> {
-    let offload = |name, flag| Case::new(name, Need::DaemonAndEthtool, move || without(flag));
+    let offload = |name, flag| Case::new(name, [Daemon, Tool(ETHTOOL)], move || without(flag));
     let offloads = [
         offload("all_offloads_are_in_use", None),
         offload("a_bundle_works_without_gso", Some("--no-gso")),
@@ -38,9 +40,9 @@ pub(crate) fn cases() -> Vec<Case> {
         offload("a_bundle_works_without_checksum", Some("--no-checksum")),
     ];
     let others = [
-        Case::new("without_repair_what_links_lose_is_lost", Need::Daemon, repair),
-        Case::new("without_preemption_the_other_link_is_kept", Need::Daemon, preemption),
-        Case::new("without_sandbox_rights_are_kept", Need::Daemon, sandbox),
+        Case::new("without_repair_what_links_lose_is_lost", DAEMON, repair),
+        Case::new("without_preemption_the_other_link_is_kept", DAEMON, preemption),
+        Case::new("without_sandbox_rights_are_kept", DAEMON, sandbox),
     ];
     offloads.into_iter().chain(others).collect()
 }
@@ -167,10 +169,9 @@ fn preemption() -> Result<()> {
 
 /// The link that carries a file to the second host alone.
 fn used(topology: &Topology) -> Result<usize> {
-    let before = received(topology)?;
-    send_file(topology.host(0), topology.host(1), address(1), FILE / 4)?;
-    let after = received(topology)?;
-    let bytes = [after[0] - before[0], after[1] - before[1]];
+    let bytes = brought(topology.host(1), || {
+        send_file(topology.host(0), topology.host(1), address(1), FILE / 4).map(drop)
+    })?;
     ensure!(bytes[0].min(bytes[1]) < FILE / 16, "both links carry a part: {bytes:?}");
     Ok(usize::from(bytes[1] > bytes[0]))
 }

@@ -22,9 +22,9 @@ fn joined(nodes: usize, rekey: Rekey) -> Net {
 }
 
 /// Nodes send frames to everyone for so many milliseconds, one after the other.
-fn talk(net: &mut Net, nodes: usize, millis: usize) {
+fn talk(net: &mut Net, nodes: u64, millis: u64) {
     for milli in 0..millis {
-        net.send_frame(milli % nodes);
+        net.send_frame((milli % nodes) as u8);
         net.run(1);
     }
 }
@@ -139,7 +139,7 @@ fn whenever_nodes_change_and_whatever_handshakes_are_lost_nobody_leaves() {
         let mut net = joined(2, Rekey { after: Duration::from_millis(500), ..REKEY });
         let mut draw = dice(seed);
         for keys in &ROUNDS[1..] {
-            let first = usize::from(draw() < 128);
+            let first = u8::from(draw() < 128);
             for node in [first, 1 - first] {
                 net.change_keys(node, keys);
                 let millis = draw();

@@ -10,7 +10,7 @@ use tabane_proto::wire::cell::Kind;
 fn links_of_lanes(net: &Net, since: usize) -> BTreeMap<u8, BTreeSet<u8>> {
     let mut lanes: BTreeMap<_, BTreeSet<_>> = BTreeMap::new();
     for cell in net.said[since..].iter().filter(|cell| cell.is(Kind::Data)) {
-        lanes.entry(cell.header().lane).or_default().insert(cell.link);
+        lanes.entry(cell.header().lane).or_default().insert(cell.from.nic);
     }
     lanes
 }

@@ -9,12 +9,13 @@ use std::collections::BTreeMap;
 
 use core::net::{Ipv6Addr, SocketAddr};
 use core::time::Duration;
-use net::{Cell, KEY, Net, endpoint, identity};
+use net::{KEY, Net, endpoint, identity};
 use tabane_proto::security::{Rekey, Security, TAG};
 use tabane_proto::wire::cell::{HEADER, Kind};
 use tabane_proto::wire::handshake::{Message, Step};
 use tabane_proto::wire::hello::{HELLO_MAX, Hello};
 use tabane_seal::{Cipher, Group, Random};
+use tabane_sim::table::Said;
 
 /// Nodes that start together have all links up after this many milliseconds: three heartbeats and a few more.
 const SETTLED: u64 = 60;
@@ -37,7 +38,7 @@ fn assert_frames_pass(net: &mut Net) {
     }
 }
 
-fn handshake_step(cell: &Cell) -> Step {
+fn handshake_step(cell: &Said) -> Step {
     Message::parse(&cell.bytes[..cell.bytes.len() - 2 * TAG]).expect("nodes say nothing else").step
 }
 
@@ -57,10 +58,10 @@ fn nodes_that_start_together_join_once_and_say_only_greetings_and_handshakes_ope
     }
     net.send_frame(0);
     net.run(1);
-    assert_eq!((net.frames(1).1, net.frames(2).1), (&[0][..], &[0][..]));
-    let open = |cell: &&Cell| cell.header().epoch == 0;
+    assert_eq!((net.frames(1).1, net.frames(2).1), (vec![0], vec![0]));
+    let open = |cell: &&Said| cell.header().epoch == 0;
     let allowed =
-        |cell: &Cell| cell.is(Kind::Handshake) || cell.is(Kind::Hello) && cell.header().session == 0;
+        |cell: &Said| cell.is(Kind::Handshake) || cell.is(Kind::Hello) && cell.header().session == 0;
     assert!(net.said.iter().filter(open).all(allowed));
 }
 
@@ -76,9 +77,9 @@ fn a_node_that_is_restarted_is_let_in_again_and_its_former_self_is_void() {
 }
 
 /// How many cells a node has sealed under a number under which it had sealed another.
-fn sealed_twice(net: &Net, node: usize) -> usize {
+fn sealed_twice(net: &Net, node: u8) -> usize {
     let (mut first, mut twice) = (BTreeMap::new(), 0);
-    for cell in net.said.iter().filter(|cell| cell.from == node && cell.header().epoch != 0) {
+    for cell in net.said.iter().filter(|cell| cell.from.node == node && cell.header().epoch != 0) {
         let header = cell.header();
         let number = (header.session, header.epoch, header.link, header.link_seq);
         twice += usize::from(first.entry(number).or_insert(&cell.bytes) != &&cell.bytes);
@@ -105,7 +106,7 @@ fn who_goes_on_from_a_snapshot_is_told_by_its_peers_and_begins_anew() {
         for _ in 0..lived / 2 {
             assert_frames_pass(&mut net);
         }
-        net.run_through(off, |cell| cell.from != 0);
+        net.run_through(off, |cell| cell.from.node != 0);
         net.roll_back(0, snapshot);
         net.run(within);
         assert_eq!((net.links_up(0), net.links_up(1)), (2, 2), "{lived} ms and {off} ms after the snapshot");
@@ -134,8 +135,8 @@ fn a_link_that_both_add_while_they_know_each_other_gets_paths() {
 fn what_a_former_self_says_late_does_not_displace_the_new_session() {
     let mut net = Net::empty(Rekey { after: Duration::from_millis(100), cells: u64::MAX });
     (0..2).for_each(|_| net.add(Some(KEY)));
-    let is = |cell: &Cell, from, step| {
-        cell.from == from && cell.is(Kind::Handshake) && handshake_step(cell) == step
+    let is = |cell: &Said, from, step| {
+        cell.from.node == from && cell.is(Kind::Handshake) && handshake_step(cell) == step
     };
     net.run(SETTLED);
     let mut late = Vec::new();
@@ -150,7 +151,7 @@ fn what_a_former_self_says_late_does_not_displace_the_new_session() {
     for _ in 0..2_000 {
         net.run_through(1, |cell| {
             is_answered |= is(cell, 1, Step::Response);
-            if is_answered { cell.from == 1 } else { !is(cell, 1, Step::Initiation) }
+            if is_answered { cell.from.node == 1 } else { !is(cell, 1, Step::Initiation) }
         });
         if is_answered {
             break;
@@ -172,16 +173,16 @@ fn who_speaks_from_another_address_is_answered_there_within_a_heartbeat() {
     for _ in 0..11 {
         let mut moved = Vec::new();
         net.run_through(1, |cell| {
-            let is_moved = cell.from == 0 && cell.link == 0;
+            let is_moved = cell.from.node == 0 && cell.from.nic == 0;
             moved.extend((is_moved && cell.is(Kind::Heartbeat)).then(|| cell.clone()));
             !is_moved
         });
         moved.iter().for_each(|cell| net.receive(1, 0, elsewhere, &cell.bytes));
     }
     let before = net.said.len();
-    net.run_through(11, |cell| cell.from != 0 || cell.link != 0);
+    net.run_through(11, |cell| cell.from.node != 0 || cell.from.nic != 0);
     let to = |node| {
-        net.said[before..].iter().any(|cell| cell.from == 1 && cell.link == 0 && cell.to == Some(node))
+        net.said[before..].iter().any(|cell| cell.from.node == 1 && cell.from.nic == 0 && cell.is_to(node))
     };
     assert!(to(100) && !to(0));
     assert_eq!(net.links_up(1), 2, "no path was given up meanwhile");
@@ -199,8 +200,8 @@ fn what_was_said_before_changes_nothing() {
     let frames = [net.frames(0).1.len(), net.frames(1).1.len()];
     let elsewhere = SocketAddr::new(Ipv6Addr::LOCALHOST.into(), 9);
     for cell in &recorded {
-        for from in [endpoint(cell.from, cell.link), elsewhere] {
-            net.receive(1 - cell.from, cell.link, from, &cell.bytes);
+        for from in [cell.from.endpoint(), elsewhere] {
+            net.receive(1 - cell.from.node, cell.from.nic, from, &cell.bytes);
         }
         (0..2).for_each(|node| net.speak(node).truncate(0));
     }
@@ -237,7 +238,7 @@ fn a_stranger_is_neither_answered_nor_remembered() {
     assert!(net.counters(0).cells_received > bytes);
     assert!(net.counters(0).drop_tag >= 10 && net.counters(2).drop_tag >= 2);
     assert!(net.comings(2).is_empty());
-    assert!(net.said.iter().all(|cell| cell.to != Some(2)), "nobody speaks to it");
+    assert!(net.said.iter().all(|cell| !cell.is_to(2)), "nobody speaks to it");
     assert_eq!(net.comings(0), ["1 joined, sealed"]);
 }
 
@@ -257,7 +258,7 @@ fn sealed_and_open_nodes_do_not_meet() {
 fn a_node_of_another_version_is_reported_if_it_has_the_key() {
     let mut net = joined();
     let greeting = net.said.iter().find(|cell| cell.to.is_none()).expect("nodes greet").bytes.clone();
-    let greet = |net: &mut Net, key, node: usize| {
+    let greet = |net: &mut Net, key, node: u8| {
         let group = Group::new(&[key], Cipher::fastest(), Random::seeded(99));
         let mut covered = greeting[..greeting.len() - TAG].to_vec();
         covered[0] = 2 << 4 | Kind::Hello as u8;
@@ -342,10 +343,10 @@ fn under_a_flood_only_who_shows_its_address_is_answered() {
     net.add(Some(KEY));
     for millis in 0..1_000 {
         flood[millis % 1_000..][..50].iter().for_each(|cell| net.receive(0, 0, attacker, cell));
-        net.run_through(1, |cell| cell.to.is_some() || cell.from == 2);
+        net.run_through(1, |cell| cell.to.is_some() || cell.from.node == 2);
     }
     let stamped =
-        |cell: &&Cell| cell.from == 2 && cell.is(Kind::Handshake) && !cell.bytes.ends_with(&[0; TAG]);
+        |cell: &&Said| cell.from.node == 2 && cell.is(Kind::Handshake) && !cell.bytes.ends_with(&[0; TAG]);
     assert!(
         net.said.iter().any(|cell| stamped(&cell)) || net.comings(2).contains(&"0 joined, sealed".to_owned())
     );
@@ -374,12 +375,12 @@ fn greetings_of_any_number_of_nodes_begin_64_handshakes() {
 #[test]
 fn greetings_are_readable_and_what_handshakes_carry_is_not() {
     let net = joined();
-    let says_its_name = |cell: &&Cell| cell.bytes.windows(4).any(|window| window == b"node");
+    let says_its_name = |cell: &&Said| cell.bytes.windows(4).any(|window| window == b"node");
     let (telling, silent): (Vec<_>, Vec<_>) = net.said.iter().partition(says_its_name);
     assert!(telling.iter().all(|cell| cell.is(Kind::Hello) && cell.header().epoch == 0));
     assert!(silent.iter().any(|cell| cell.is(Kind::Handshake)));
     let hello = Hello::parse(&telling[0].bytes[HEADER..]).expect("anyone can read it");
-    assert_eq!((hello.node, hello.session, hello.your_session), (identity(telling[0].from), 0, 0));
+    assert_eq!((hello.node, hello.session, hello.your_session), (identity(telling[0].from.node), 0, 0));
 }
 
 #[test]

@@ -13,7 +13,7 @@ use tabane_seal::{Cipher, Group, Random};
 const REKEY: Rekey = Rekey { after: Duration::from_millis(40), cells: u64::MAX };
 
 /// So many nodes of one group that have just started, those in `own` with keys of their own.
-fn nodes(count: usize, own: &[usize], rekey: Rekey) -> Net {
+fn nodes(count: u8, own: &[u8], rekey: Rekey) -> Net {
     let mut net = Net::empty(rekey);
     for node in 0..count {
         net.add(Some(KEY));
@@ -110,16 +110,17 @@ fn a_handshake_under_way_goes_by_the_new_list() {
 }
 
 /// The number that a node puts into its sealed cells to the only other one.
-fn session(net: &Net, from: usize) -> u16 {
-    let cell = net.said.iter().rfind(|cell| cell.from == from && cell.header().epoch != 0);
+fn session(net: &Net, from: u8) -> u16 {
+    let cell = net.said.iter().rfind(|cell| cell.from.node == from && cell.header().epoch != 0);
     cell.expect("heartbeats are sealed").header().session
 }
 
 /// An initiation to a node in the name of the only other one, by somebody who knows the group key, claims this key, and has read
 /// what stands in the clear. `renews`: of the session that the two have; else of a new one.
-fn initiation(net: &Net, to: usize, (own, serial, renews): (usize, u32, bool)) -> Vec<u8> {
+fn initiation(net: &Net, to: u8, (own, serial, renews): (u8, u32, bool)) -> Vec<u8> {
     let from = 1 - to;
-    let greeting = net.said.iter().find(|cell| cell.from == from && cell.to.is_none()).expect("nodes greet");
+    let greeting =
+        net.said.iter().find(|cell| cell.from.node == from && cell.to.is_none()).expect("nodes greet");
     let hello = Hello::parse(&greeting.bytes[HEADER..]).expect("a hello");
     let (session, your_session) = if renews { (session(net, to), session(net, from)) } else { (4_444, 0) };
     let hello = Hello { session, your_session, ..hello };
@@ -170,7 +171,7 @@ fn who_claims_the_keys_of_others_parts_and_stops_nobody() {
             net.restart(1);
             net.trust(1, true, None);
         }
-        if milli % 5 == 0 && net.said.iter().any(|cell| cell.from == 1 && cell.to.is_none()) {
+        if milli % 5 == 0 && net.said.iter().any(|cell| cell.from.node == 1 && cell.to.is_none()) {
             for to in 0..2 {
                 let renews = milli % 2 == 0 && net.links_up(to) > 0;
                 let cell = initiation(&net, to, (1 - to, u32::MAX - milli % 3, renews));

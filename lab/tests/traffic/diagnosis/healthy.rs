@@ -12,8 +12,8 @@ use tabane_kit::rate::Bitrate;
 use tabane_kit::workload::transfer::{Source, Transfer};
 
 use super::{Said, doctor, why};
+use crate::case::{Case, DAEMON};
 use crate::traffic::stage::{options, plan, whole, with_bundles};
-use crate::traffic::{Case, Need};
 
 /// How often it is looked at, each time by both commands and at both nodes in turn.
 const RUNS: usize = 3;
@@ -24,8 +24,8 @@ const BEGUN: u64 = 2 << 20;
 
 pub(crate) fn cases() -> Vec<Case> {
     vec![
-        Case::new("doctor_and_why_find_nothing_at_an_idle_pair", Need::Daemon, idle),
-        Case::alone("doctor_and_why_find_nothing_at_a_busy_pair", Need::Daemon, busy),
+        Case::new("doctor_and_why_find_nothing_at_an_idle_pair", DAEMON, idle),
+        Case::alone("doctor_and_why_find_nothing_at_a_busy_pair", DAEMON, busy),
     ]
 }
 

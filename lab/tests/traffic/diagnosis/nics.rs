@@ -1,7 +1,6 @@
 //! Faults of NICs, looked at before there is a bundle, `tabane doctor --nic eth1 --nic eth2`, and of NICs that are not veth.
 
 use std::io::{IoSlice, IoSliceMut, Write};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use anyhow::{Context, Result, ensure};
@@ -9,15 +8,17 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use tabane_io::packet::FRAME_MAX;
 use tabane_io::{Offload, Tap, TapQueue, TapSpec};
 use tabane_kit::bundle::{DEVICE, program};
-use tabane_kit::netns::{Namespace, joined};
+use tabane_kit::netns::Namespace;
+use tabane_kit::prerequisites::require_priority;
 use tabane_kit::tool;
 use tabane_kit::topology::{Topology, nic};
 use tempfile::NamedTempFile;
 
 use super::bundle::ethtool;
 use super::{Group, Said, Way, doctor, named};
-use crate::traffic::stage::{FAST, plan, with_links};
-use crate::traffic::{Case, Need};
+use crate::case::Need::{Daemon, That};
+use crate::case::{Case, DAEMON};
+use crate::traffic::stage::{FAST, Running, plan, with_links};
 
 /// A NIC of which any speed can be said.
 const ADJUSTABLE: &str = "eth9";
@@ -33,10 +34,10 @@ pub(super) fn groups() -> Vec<Group> {
 
 pub(super) fn cases() -> Vec<Case> {
     vec![
-        Case::new("doctor_names_faults_of_nics_before_a_bundle", Need::Daemon, before_a_bundle),
+        Case::new("doctor_names_faults_of_nics_before_a_bundle", DAEMON, before_a_bundle),
         Case::new(
             "doctor_says_what_a_user_without_rights_cannot_see",
-            Need::DaemonAndPriority,
+            [Daemon, That(|| Ok(require_priority()?))],
             without_rights,
         ),
     ]
@@ -110,17 +111,14 @@ fn half_duplex(way: Way) -> Result<()> {
         devices.push(device);
         queues.extend(queue);
     }
-    let end = Arc::new(AtomicBool::new(false));
-    let ended = Arc::clone(&end);
-    let wire = topology.host(0).spawn("wire", move || carry(&queues, &ended))?;
+    let wire = Running::start(topology.host(0), "wire", move |end| carry(&queues, end))?;
     let links = [nic(0), ADJUSTABLE.to_owned()];
     let done = with_links(&topology, &links, &way.options(&[])?, |topology, bundles| {
         way.ready(bundles, links.len())?;
         ethtool(topology.host(0), &format!("-s {ADJUSTABLE} speed 100 duplex half autoneg off"))?;
         named(HALF.0, "doctor", &doctor(topology.host(0), &[DEVICE])?)
     });
-    end.store(true, Ordering::Relaxed);
-    done.and(joined(wire))
+    done.and(wire.end())
 }
 
 /// Carries frames between two devices, with what virtio says of them, until it is told to end.

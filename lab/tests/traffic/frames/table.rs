@@ -38,9 +38,9 @@ const NEAREST: [u8; 6] = [0x01, 0x80, 0xc2, 0, 0, 0x0e];
 const MULTICAST_V4: [u8; 6] = [0x01, 0, 0x5e, 0, 0, 0xfb];
 const MULTICAST_V6: [u8; 6] = [0x33, 0x33, 0, 0, 0, 0xfb];
 /// Tags: VLAN 7, VLAN 0 with priority 5, service VLAN 100.
-const VLAN: [u8; 4] = [0x81, 0, 0, 7];
+pub(super) const VLAN: [u8; 4] = [0x81, 0, 0, 7];
 const PRIORITY: [u8; 4] = [0x81, 0, 0xa0, 0];
-const SERVICE: [u8; 4] = [0x88, 0xa8, 0, 100];
+pub(super) const SERVICE: [u8; 4] = [0x88, 0xa8, 0, 100];
 
 fn arp(operation: u8, n: u8) -> Vec<u8> {
     let head = [0, 1, 8, 0, 6, 4, 0, operation];

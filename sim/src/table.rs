@@ -1,0 +1,261 @@
+//! Bundles on a table: a segment for each nic, without any network between them. What one bundle sends, the others receive in the
+//! same turn, unless whoever sits at the table decides otherwise.
+//!
+//! For tests that look at single cells, for fuzzing, and for examples; [`crate::world`] has time on wires, queues and faults.
+
+use crate::cable::Place;
+use core::net::SocketAddr;
+use core::ops::{Index, IndexMut};
+use core::time::Duration;
+use std::collections::VecDeque;
+use tabane_proto::wire::cell::{Header, Kind, LINKS};
+use tabane_proto::wire::record::{ETHERNET, FRAME_MAX, VNET};
+use tabane_proto::{BUFFER, Bundle, Event, Instant, Outcome};
+
+/// A turn, unless it is said otherwise.
+pub const TURN: Duration = Duration::from_millis(1);
+/// Bundles answer each other within one turn, but not for ever.
+const ROUNDS: usize = 16;
+/// Pieces of a frame that the device takes in one write.
+const PIECES_MAX: usize = 128;
+
+/// When time begins at a table.
+#[must_use]
+pub fn start() -> Instant {
+    Instant::from_nanos(1_000_000_000)
+}
+
+/// A frame of the `EtherType` for local experiments, behind a virtio header of zeros.
+#[must_use]
+pub fn frame(to: [u8; 6], from: [u8; 6], payload: &[u8]) -> Vec<u8> {
+    [&[0; VNET][..], &to, &from, &[0x88, 0xb5], payload].concat()
+}
+
+/// What a bundle puts on a segment: a cell, or a train of cells of one length.
+#[derive(Clone, Debug)]
+pub struct Said {
+    /// Who.
+    pub from: Place,
+    /// To whom; `None`: everyone on the segment.
+    pub to: Option<SocketAddr>,
+    /// The cells.
+    pub bytes: Vec<u8>,
+    /// Bytes of each cell but the last.
+    pub segment: usize,
+}
+
+impl Said {
+    /// The header of the first cell.
+    ///
+    /// # Panics
+    /// When there is none: bundles say nothing else.
+    #[must_use]
+    pub fn header(&self) -> Header {
+        Header::parse(&self.bytes).expect("a cell")
+    }
+
+    /// Whether the first cell is of this kind.
+    #[must_use]
+    pub fn is(&self, kind: Kind) -> bool {
+        self.header().kind == kind
+    }
+
+    /// Whether it is for this node alone.
+    #[must_use]
+    pub fn is_to(&self, node: u8) -> bool {
+        self.to.and_then(Place::of).is_some_and(|to| to.node == node)
+    }
+}
+
+/// A node at the table.
+pub struct Node {
+    /// Its bundle.
+    pub bundle: Bundle,
+    /// By how much its clock is behind.
+    pub behind: Duration,
+    /// Whether it neither runs nor receives.
+    pub is_away: bool,
+    /// What its bundle has told, and nobody has taken yet.
+    pub events: VecDeque<Event>,
+    /// The frames that its bundle has delivered, with their virtio headers, and nobody has taken yet.
+    pub delivered: VecDeque<Vec<u8>>,
+}
+
+/// Nodes, numbered from 0, and the time.
+pub struct Table {
+    /// The time.
+    pub now: Instant,
+    /// The nodes.
+    pub nodes: Vec<Node>,
+    /// Whether the cells of a batch stay together, as the kernel's GSO and GRO keep them; else each is said alone.
+    pub has_trains: bool,
+}
+
+impl Table {
+    /// Nobody yet.
+    #[must_use]
+    pub fn new(has_trains: bool) -> Self {
+        Self { now: start(), nodes: Vec::new(), has_trains }
+    }
+
+    /// One more node.
+    pub fn add(&mut self, bundle: Bundle) {
+        self.nodes.push(Node {
+            bundle,
+            behind: Duration::ZERO,
+            is_away: false,
+            events: VecDeque::new(),
+            delivered: VecDeque::new(),
+        });
+    }
+
+    fn node(&mut self, number: u8) -> (&mut Node, Instant) {
+        let now = self.now - self[number].behind;
+        (&mut self[number], now)
+    }
+
+    fn numbers(&self) -> Vec<u8> {
+        let present = (0..).zip(&self.nodes).filter(|(_, node)| !node.is_away);
+        present.map(|(number, _)| number).collect()
+    }
+
+    /// Lets time pass; what `passes` is received.
+    pub fn turn(&mut self, time: Duration, mut passes: impl FnMut(&Said) -> bool) {
+        self.now = self.now + time;
+        let numbers = self.numbers();
+        for number in &numbers {
+            let (node, now) = self.node(*number);
+            if now >= node.bundle.poll_timeout(now) {
+                node.bundle.handle_timeout(now);
+                node.deliver(now);
+            }
+        }
+        for _ in 0..ROUNDS {
+            let said: Vec<_> = numbers.iter().flat_map(|number| self.speak(*number)).collect();
+            if said.is_empty() {
+                return;
+            }
+            said.iter().filter(|said| passes(said)).for_each(|said| self.pass(said));
+        }
+    }
+
+    /// What a node sends now.
+    pub fn speak(&mut self, number: u8) -> Vec<Said> {
+        let has_trains = self.has_trains;
+        let (Node { bundle, events, .. }, now) = self.node(number);
+        let mut said = Vec::new();
+        while let Some(message) = bundle.poll_control(now) {
+            let (from, bytes) = (Place { node: number, nic: message.link }, message.bytes.to_vec());
+            said.push(Said { from, to: message.to, segment: bytes.len(), bytes });
+        }
+        while let Some(batch) = bundle.poll_batch(now) {
+            let (from, to) = (Place { node: number, nic: batch.link }, Some(batch.to));
+            let (bytes, segment) = (batch.slices().collect::<Vec<_>>().concat(), batch.segment);
+            let together = if has_trains { bytes.len() } else { segment };
+            said.extend(bytes.chunks(together).map(|cells| Said {
+                from,
+                to,
+                bytes: cells.to_vec(),
+                segment,
+            }));
+            bundle.handle_sent(now, Outcome::Sent);
+        }
+        for link in 0..LINKS as u8 {
+            if bundle.has_link(link) {
+                bundle.handle_queue(now, link, 0);
+            }
+        }
+        events.extend(core::iter::from_fn(|| bundle.poll_event()));
+        while bundle.poll_gate().is_some() {}
+        said
+    }
+
+    /// The others on the segment receive it, or the one that it is for.
+    pub fn pass(&mut self, said: &Said) {
+        for to in self.others(said) {
+            self.receive(to, said.from.endpoint(), &said.bytes, said.segment);
+        }
+    }
+
+    /// Who receives it.
+    #[must_use]
+    pub fn others(&self, said: &Said) -> Vec<Place> {
+        let nic = said.from.nic;
+        let places = self.numbers().into_iter().map(|node| Place { node, nic });
+        places
+            .filter(|place| place.node != said.from.node)
+            .filter(|place| said.to.is_none_or(|to| to == place.endpoint()))
+            .collect()
+    }
+
+    /// Cells of `segment` bytes each reach a node, if it has a buffer for them.
+    pub fn receive(&mut self, at: Place, from: SocketAddr, bytes: &[u8], segment: usize) {
+        let (node, now) = self.node(at.node);
+        let Some(mut buffer) = node.bundle.lend() else { return };
+        let length = bytes.len().min(BUFFER);
+        buffer[..length].copy_from_slice(&bytes[..length]);
+        node.bundle.handle_datagrams(now, at.nic, from, buffer, length, segment.max(1));
+        node.deliver(now);
+    }
+
+    /// Complete frames go to a node's device.
+    pub fn deliver(&mut self, number: u8) {
+        let (node, now) = self.node(number);
+        node.deliver(now);
+    }
+
+    /// A node reads a frame from its device, if it takes any.
+    pub fn send(&mut self, number: u8, frame: &[u8]) {
+        let (node, now) = self.node(number);
+        if node.bundle.wants_frames() {
+            node.read(now, frame);
+        }
+    }
+
+    /// Links of a node that are up both ways, over all its peers.
+    #[must_use]
+    pub fn links_up(&self, number: u8) -> usize {
+        let peers = self[number].bundle.peers();
+        peers.map(|(_, links)| links.filter(|path| path.sending && path.receiving).count()).sum()
+    }
+}
+
+impl Index<u8> for Table {
+    type Output = Node;
+
+    fn index(&self, number: u8) -> &Node {
+        &self.nodes[usize::from(number)]
+    }
+}
+
+impl IndexMut<u8> for Table {
+    fn index_mut(&mut self, number: u8) -> &mut Node {
+        &mut self.nodes[usize::from(number)]
+    }
+}
+
+impl Node {
+    fn read(&mut self, now: Instant, frame: &[u8]) {
+        let mut rest = frame;
+        for space in self.bundle.read_space() {
+            let (here, later) = rest.split_at(rest.len().min(space.len()));
+            space[..here.len()].copy_from_slice(here);
+            rest = later;
+        }
+        if rest.is_empty() {
+            self.bundle.handle_frame(now, frame.len());
+        }
+    }
+
+    fn deliver(&mut self, now: Instant) {
+        while let Some(frame) = self.bundle.poll_frame(now) {
+            let slices: Vec<&[u8]> = frame.slices().collect();
+            assert!(slices.len() <= PIECES_MAX, "{} pieces", slices.len());
+            assert!(slices.iter().all(|slice| !slice.is_empty()), "an empty piece");
+            assert!(slices[0].len() >= VNET + ETHERNET, "no whole head");
+            let bytes = slices.concat();
+            assert!(bytes.len() <= VNET + FRAME_MAX, "{} bytes", bytes.len());
+            self.delivered.push_back(bytes);
+        }
+    }
+}
