@@ -41,6 +41,8 @@ const SUDDEN: u32 = 4;
 const FORGET_AFTER: Duration = Duration::from_secs(10);
 /// The first round with hardly any queue adds a part to window and pace that is halved so many times; each further one twice the part.
 const DOUBLINGS: u8 = 4;
+/// No more than a quarter is added to the pace: a short queue would overflow at once.
+const PACE_DOUBLINGS: u8 = 2;
 /// Rounds of a trial, and rounds after which the law has not made the window half as large.
 const TRIAL: u8 = 4;
 const TRIAL_LONGEST: u8 = 16;
@@ -75,7 +77,7 @@ pub(super) struct Steady {
     loss: Loss,
     /// The shortest time from sending a cell to its report.
     shortest: Option<Duration>,
-    /// So many times the part is halved that the next round with hardly any queue adds to the window, and that the pace exceeds the rate by.
+    /// The part by which the next round with hardly any queue makes the window larger, and the pace exceeds the rate, is halved so often.
     doublings: u8,
 }
 
@@ -167,7 +169,8 @@ impl Window for Steady {
     fn pace(&self) -> Option<u64> {
         let spread = per_second(self.window, self.shortest? + self.target()).max(self.rate.get()?);
         // Where no queue comes, the rate may have been measured while the path carried less.
-        Some(if self.starts() { 2 * spread } else { spread + (spread >> self.doublings) })
+        let more = spread >> self.doublings.max(PACE_DOUBLINGS);
+        Some(if self.starts() { 2 * spread } else { spread + more })
     }
 
     fn queue(&self) -> Duration {
