@@ -57,7 +57,7 @@ impl Difference {
     }
 }
 
-/// What differs between `old` and `new`, in the order of the table of keys.
+/// What differs between `old` and `new`: values in the order of the table of keys, then items of lists, then links.
 pub(crate) fn differences(old: &Config, new: &Config) -> Vec<Difference> {
     let mut found = Vec::new();
     for row in rows() {
@@ -66,6 +66,8 @@ pub(crate) fn differences(old: &Config, new: &Config) -> Vec<Difference> {
         {
             found.push(change(row.part, what, old, new));
         }
+    }
+    for row in rows() {
         compare_items(&mut found, row.part, &(row.items)(old), &(row.items)(new));
     }
     compare_links(&mut found, old, new);
