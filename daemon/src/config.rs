@@ -41,6 +41,7 @@ mod window;
 
 use std::io::Read;
 use std::net::IpAddr;
+use std::ops::Deref;
 use std::path::{Path, PathBuf};
 
 pub use access::Access;
@@ -49,7 +50,7 @@ pub use address::{Cidr, Peer};
 pub use classes::parse_class;
 pub use links::{LinkChange, link_name, parse_change, parse_link};
 pub use mtu::Mtu;
-pub use nodes::{NodeConfig, parse_allow};
+pub use nodes::parse_allow;
 pub use ports::Ports;
 use problem::{Place, Problem};
 pub use rate::LinkRate;
@@ -58,6 +59,7 @@ use tabane_engine::fragments::Fragments;
 use tabane_engine::{receive, reclaim};
 use tabane_io::Engine;
 pub use tabane_proto::Class;
+use tabane_proto::security::PublicKey;
 use tabane_proto::{PolicyKind, PolicyOptions};
 use tabane_seal::Cipher;
 pub use window::{WindowConfig, names_window};
@@ -70,38 +72,44 @@ pub const PORT: u16 = 7420;
 const FILE_BYTES_MAX: u64 = 1 << 20;
 
 /// A bundle as it will run: every value checked, every default filled in.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Config {
+    /// What cannot change while the bundle runs.
+    pub fixed: FixedConfig,
+    /// What can, besides the links.
+    pub live: LiveConfig,
+    /// The links, 1 to 16, each of which can come, change and go while the bundle runs.
+    pub links: Vec<LinkConfig>,
+}
+
+/// Most of a configuration is fixed, and most of what reads one reads that part alone: a function that takes it cannot see what changes.
+impl Deref for Config {
+    type Target = FixedConfig;
+
+    fn deref(&self) -> &FixedConfig {
+        &self.fixed
+    }
+}
+
+/// What of a bundle cannot change while it runs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FixedConfig {
     /// Name of the bundle and its device, at most 15 bytes.
     pub name: String,
-    /// Key of the group: nodes that have it are let in. Needed if cells are sealed; else it only separates groups.
-    pub key: Option<Key>,
-    /// The file the key was read from.
-    pub key_file: Option<PathBuf>,
-    /// Further group keys that are accepted, each with its file: while a group changes its key.
-    pub accept_keys: Vec<(PathBuf, Key)>,
-    /// Keys of nodes.
-    pub nodes: NodeConfig,
+    /// This node's own key.
+    pub node_key: Option<Key>,
+    /// The file it was read from.
+    pub node_key_file: Option<PathBuf>,
     /// UDP port of the first worker; worker i uses `port + i`, which exists. Names the node, and links may have others.
     pub port: u16,
     /// MTU of the device.
     pub mtu: Mtu,
-    /// How cells are spread over the links.
-    pub policy: PolicyKind,
     /// Whether lost cells are sent again over another link.
     pub repair: bool,
-    /// Options of the policies.
-    pub policy_options: PolicyOptions,
-    /// Frames that have another policy, at most 64 classes: the first match decides.
-    pub classes: Vec<Class>,
-    /// The workers' receive engine.
-    pub receive: receive::Settings,
     /// Which pieces of a frame are copied before the device takes it.
     pub fragments: Fragments,
     /// Workers, and queues of the device, 1 to 64.
     pub workers: u16,
-    /// Addresses that the device gets.
-    pub addresses: Vec<Cidr>,
     /// What carries frames: cells alone, or the kernel path as well.
     pub data_path: DataPath,
     /// What has to put in order what that spreads over links.
@@ -116,8 +124,29 @@ pub struct Config {
     pub tx_queue_len: u32,
     /// Offloads that may be used if the kernel has them.
     pub offload: Offload,
-    /// The links, 1 to 16.
-    pub links: Vec<LinkConfig>,
+}
+
+/// What of a bundle can change while it runs, besides its links.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct LiveConfig {
+    /// Key of the group: nodes that have it are let in. Needed if cells are sealed; else it only separates groups.
+    pub key: Option<Key>,
+    /// The file the key was read from.
+    pub key_file: Option<PathBuf>,
+    /// Further group keys that are accepted, each with its file: while a group changes its key.
+    pub accept_keys: Vec<(PathBuf, Key)>,
+    /// Public keys of the nodes that are let in, 1 to 512; `None`: all that have the group's key.
+    pub allow: Option<Vec<PublicKey>>,
+    /// How cells are spread over the links.
+    pub policy: PolicyKind,
+    /// Options of the policies; the primary is one of the links.
+    pub policy_options: PolicyOptions,
+    /// Frames that have another policy, at most 64 classes: the first match decides.
+    pub classes: Vec<Class>,
+    /// The workers' receive engine.
+    pub receive: receive::Settings,
+    /// Addresses that the device gets.
+    pub addresses: Vec<Cidr>,
 }
 
 /// Choices of the user, each with its name in files, flags and the status.
@@ -287,11 +316,6 @@ impl Config {
         self.links.iter().find(|link| self.needs_cells(link))
     }
 
-    /// Whether frames may not leave over a link as they are: they are to be sealed, and nothing below protects them.
-    pub fn needs_cells(&self, link: &LinkConfig) -> bool {
-        self.security == Security::Sealed && !link.protected
-    }
-
     /// Reads the file, if one is given, lays `flags` over it, checks everything and reads the key.
     pub fn load(file: Option<&Path>, flags: Settings) -> Result<Config, Vec<Problem>> {
         match file {
@@ -316,33 +340,43 @@ impl Config {
              (`security = \"none\"`) on networks of your own";
         let key = if settings.file.is_some() { "key" } else { "--key" };
         let place = Place { file: settings.file.clone(), line: None, key: key.to_owned() };
-        let lacks = self.security == Security::Sealed && self.key.is_none();
+        let lacks = self.security == Security::Sealed && self.live.key.is_none();
         lacks.then(|| Problem::new(&place, "no key is given", ALLOWED))
-    }
-
-    /// All group keys, first the one that this node sends with; none without a key.
-    pub fn keys(&self) -> Vec<Key> {
-        self.key.iter().chain(self.accept_keys.iter().map(|(_, key)| key)).cloned().collect()
-    }
-
-    /// The same with other keys, the first of which this node sends with; their files are not known.
-    pub(crate) fn with_keys(self, keys: &[Key]) -> Config {
-        let key = keys.first().cloned();
-        let accept_keys = keys.iter().skip(1).map(|key| (PathBuf::new(), key.clone())).collect();
-        Config { key, key_file: None, accept_keys, ..self }
     }
 
     /// The same, as another process is told of it: without the files of its keys.
     #[cfg(test)]
     pub(crate) fn without_files(&self) -> Config {
-        let mut config = self.clone().with_keys(&self.keys());
-        config.nodes.key_file = None;
+        let mut config = self.clone();
+        config.live.set_keys(&self.live.keys());
+        config.fixed.node_key_file = None;
         config
     }
 
     /// Whether any peer is named.
     pub fn names_peers(&self) -> bool {
         self.links.iter().any(|link| link.names().next().is_some())
+    }
+}
+
+impl FixedConfig {
+    /// Whether frames may not leave over a link as they are: they are to be sealed, and nothing below protects them.
+    pub fn needs_cells(&self, link: &LinkConfig) -> bool {
+        self.security == Security::Sealed && !link.protected
+    }
+}
+
+impl LiveConfig {
+    /// All group keys, first the one that this node sends with; none without a key.
+    pub fn keys(&self) -> Vec<Key> {
+        self.key.iter().chain(self.accept_keys.iter().map(|(_, key)| key)).cloned().collect()
+    }
+
+    /// Other keys take their place, the first of which this node sends with; their files are not known.
+    pub(crate) fn set_keys(&mut self, keys: &[Key]) {
+        self.key = keys.first().cloned();
+        self.key_file = None;
+        self.accept_keys = keys.iter().skip(1).map(|key| (PathBuf::new(), key.clone())).collect();
     }
 
     /// The number of the group on the wire: from the key, or 0 without one.
@@ -351,24 +385,17 @@ impl Config {
     }
 }
 
-impl Default for Config {
-    fn default() -> Config {
-        Config {
+impl Default for FixedConfig {
+    fn default() -> FixedConfig {
+        FixedConfig {
             name: "tb0".to_owned(),
-            key: None,
-            key_file: None,
-            accept_keys: Vec::new(),
-            nodes: NodeConfig::default(),
+            node_key: None,
+            node_key_file: None,
             port: PORT,
             mtu: Mtu::default(),
-            policy: PolicyKind::default(),
             repair: true,
-            policy_options: PolicyOptions::default(),
-            classes: Vec::new(),
-            receive: receive::Settings::default(),
             fragments: Fragments::default(),
             workers: 1,
-            addresses: Vec::new(),
             data_path: DataPath::default(),
             reorder: Reordering::default(),
             security: Security::default(),
@@ -376,7 +403,6 @@ impl Default for Config {
             access: Access::default(),
             tx_queue_len: 1_000,
             offload: Offload::default(),
-            links: Vec::new(),
         }
     }
 }

@@ -89,7 +89,7 @@ impl Device {
         let index = self.tap.index();
         let settings = DeviceSettings { mtu: Some(mtu.into()), up: Some(true), ..DeviceSettings::default() };
         netlink::set_device(index, &settings)?;
-        for cidr in &config.addresses {
+        for cidr in &config.live.addresses {
             netlink::add_address(index, cidr.address, cidr.prefix)?;
         }
         Ok(())

@@ -5,7 +5,7 @@ use tabane_proto::security::{PublicKey, Rekey};
 use tabane_seal::{Cipher, Group, Random};
 use zeroize::Zeroizing;
 
-use crate::config::{Config, Security};
+use crate::config::{FixedConfig, LiveConfig, Security};
 use crate::key::Key;
 
 /// What protects a bundle besides its group keys.
@@ -29,15 +29,15 @@ pub(crate) struct Trust {
 
 impl Trust {
     /// As a configuration says.
-    pub(crate) fn of(config: &Config) -> Self {
-        Self { keys: config.keys(), allow: config.nodes.allow.clone() }
+    pub(crate) fn of(live: &LiveConfig) -> Self {
+        Self { keys: live.keys(), allow: live.allow.clone() }
     }
 }
 
 impl Protection {
     /// As a configuration says.
-    pub(crate) fn of(config: &Config) -> Self {
-        Self { security: config.security, cipher: config.cipher, node_key: config.nodes.key.clone() }
+    pub(crate) fn of(config: &FixedConfig) -> Self {
+        Self { security: config.security, cipher: config.cipher, node_key: config.node_key.clone() }
     }
 
     /// Makes the protection of a bundle that trusts these nodes.

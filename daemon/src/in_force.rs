@@ -1,7 +1,7 @@
 //! The configuration in force: what the bundle does now, and what of it its file does not say.
 //!
 //! ```text
-//!   commands, reload ── change() ──>  InForce: all but the links ──┐
+//!   commands, reload ── change() ──>  InForce: fixed and live    ──┐
 //!                 links::Links:  each link as it is now ───────────┴── config() ──> status, handover, reload, save
 //!                                   the file as it was read last ───── changed_by_hand()
 //! ```
@@ -12,8 +12,8 @@ mod told;
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use crate::config::Config;
 use crate::config::difference::{Difference, differences};
+use crate::config::{Config, FixedConfig, LiveConfig};
 use crate::group::Trust;
 use crate::links::{Links, Present};
 use crate::machine::{Machine, ThisMachine};
@@ -24,8 +24,9 @@ pub use told::Told;
 /// The configuration in force.
 pub(crate) struct InForce<M: Machine = ThisMachine> {
     links: Arc<Links<M>>,
-    /// All but the links; the primary is a number of a link.
-    rest: Mutex<Config>,
+    pub(crate) fixed: FixedConfig,
+    /// Here the primary is the number of a link, not its place.
+    live: Mutex<LiveConfig>,
     filed: Mutex<Filed>,
 }
 
@@ -41,8 +42,8 @@ pub(crate) struct Filed {
 impl<M: Machine> InForce<M> {
     /// Of a bundle that has begun with `config`, over `links`.
     pub(crate) fn new(config: &Config, filed: Filed, links: Arc<Links<M>>) -> Self {
-        let rest = Config { links: Vec::new(), ..config.clone() };
-        Self { links, rest: Mutex::new(rest), filed: Mutex::new(filed) }
+        let Config { fixed, live, .. } = config.clone();
+        Self { links, fixed, live: Mutex::new(live), filed: Mutex::new(filed) }
     }
 
     /// All of it, without links that are on their way out.
@@ -63,29 +64,29 @@ impl<M: Machine> InForce<M> {
         Ok((self.over(&present), present.iter().map(|link| link.nic).collect()))
     }
 
-    /// The links laid over the rest: the primary is one of them, by its place.
+    /// With these links: the primary is one of them, by its place.
     fn over(&self, present: &[Present]) -> Config {
-        let mut config = self.rest().clone();
-        let primary = config.policy_options.primary;
+        let mut live = self.live().clone();
+        let primary = live.policy_options.primary;
         let place = primary.and_then(|primary| present.iter().position(|link| link.number == primary));
-        config.policy_options.primary = place.and_then(|place| u8::try_from(place).ok());
-        config.links = present.iter().map(|link| link.config.clone()).collect();
-        config
+        live.policy_options.primary = place.and_then(|place| u8::try_from(place).ok());
+        let links = present.iter().map(|link| link.config.clone()).collect();
+        Config { fixed: self.fixed.clone(), live, links }
     }
 
-    /// All but the links, to be read.
-    pub(crate) fn rest(&self) -> MutexGuard<'_, Config> {
-        self.rest.lock().unwrap_or_else(PoisonError::into_inner)
+    /// What can change, besides the links, to be read.
+    pub(crate) fn live(&self) -> MutexGuard<'_, LiveConfig> {
+        self.live.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Notes what the workers do from now on.
-    pub(crate) fn change(&self, change: impl FnOnce(&mut Config)) {
-        change(&mut self.rest());
+    pub(crate) fn change(&self, change: impl FnOnce(&mut LiveConfig)) {
+        change(&mut self.live());
     }
 
     /// Which nodes the bundle lets in.
     pub(crate) fn trust(&self) -> Trust {
-        Trust::of(&self.rest())
+        Trust::of(&self.live())
     }
 
     /// What the file says.

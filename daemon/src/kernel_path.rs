@@ -23,7 +23,7 @@ use tabane_io::netlink;
 use tabane_kernel::{AgainCounts, Counts, Link, OVERHEAD, Plan, Reorder, ReorderCounts};
 use tabane_proto::{Bundle, Instant, KernelEnd};
 
-use crate::config::{self, Config, LinkConfig, Mtu, Reordering, Security, link_name};
+use crate::config::{self, Config, FixedConfig, LinkConfig, Mtu, Reordering, Security, link_name};
 use crate::error::BadInput;
 use crate::events::EventLog;
 use crate::medium::{IPV6_LEAST, Medium, headers};
@@ -291,7 +291,7 @@ fn refused(error: &tabane_kernel::Error) -> String {
 
 /// A socket that has the first free port above the workers', for IPv4 and IPv6. Nobody reads it: the programs take what peers send
 /// there, and the rest is not the bundle's.
-fn reserve(config: &Config) -> std::io::Result<UdpSocket> {
+fn reserve(config: &FixedConfig) -> std::io::Result<UdpSocket> {
     let first = config.port.saturating_add(config.workers);
     let ports = first..=first.saturating_add(PORTS);
     let mut last = std::io::Error::from(std::io::ErrorKind::AddrInUse);
@@ -330,8 +330,16 @@ mod tests {
     fn what_cannot_have_programs_says_why() {
         let open = |data_path, security| {
             let links = vec![parse_link("eth1", Ports::default()).expect("a link")];
-            let config =
-                Config { name: "no-such".to_owned(), data_path, security, links, ..Config::default() };
+            let config = Config {
+                fixed: FixedConfig {
+                    name: "no-such".to_owned(),
+                    data_path,
+                    security,
+                    ..FixedConfig::default()
+                },
+                links,
+                ..Config::default()
+            };
             let events = Arc::new(EventLog::new().expect("an eventfd"));
             KernelPath::open(&config, &[], Mtu::Stated(1_500), None, &events)
         };
@@ -345,7 +353,7 @@ mod tests {
 
     #[test]
     fn two_bundles_have_two_ports() {
-        let config = Config { port: 47_420, ..Config::default() };
+        let config = FixedConfig { port: 47_420, ..FixedConfig::default() };
         let ports = [reserve(&config), reserve(&config)]
             .map(|socket| socket.expect("free").local_addr().expect("bound").port());
         assert_ne!(ports[0], ports[1]);

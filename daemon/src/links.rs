@@ -19,7 +19,7 @@ use tabane_proto::wire::cell::LINKS;
 use tabane_proto::{LinkSettings, NicReport};
 use tabane_seal::sha256;
 
-use crate::config::{Config, DataPath, EtherConfig, LinkConfig, WindowConfig, link_name};
+use crate::config::{Config, DataPath, EtherConfig, FixedConfig, LinkConfig, WindowConfig, link_name};
 use crate::events::{Entry, EventLog};
 use crate::machine::{Machine, ThisMachine};
 use crate::medium::{Medium, mtu_least};
@@ -37,8 +37,11 @@ pub(crate) const RECEIVE_BUFFER: usize = 7 << 20;
 /// The links, by number.
 pub(crate) struct Links<M: Machine = ThisMachine> {
     machine: M,
-    /// As the bundle was started: here only what never changes is read.
-    config: Config,
+    fixed: FixedConfig,
+    /// Whether the process runs that resolves names of peers: the bundle was started with one.
+    names_peers: bool,
+    /// Whether links of Ethernet frames may join.
+    may_open_frames: bool,
     workers: Workers<M::Socket>,
     events: Arc<EventLog>,
     members: Mutex<Vec<Option<Member>>>,
@@ -100,7 +103,16 @@ impl<M: Machine> Links<M> {
     ) -> Self {
         let member = |(link, medium): (&LinkConfig, &Medium)| Some(Member::new(link.clone(), medium));
         let members = Mutex::new(config.links.iter().zip(media).map(member).collect());
-        Self { machine, config: config.clone(), workers, events, members, addresses: Mutex::default() }
+        Self {
+            machine,
+            fixed: config.fixed.clone(),
+            names_peers: config.names_peers(),
+            may_open_frames: may_open_frames(config),
+            workers,
+            events,
+            members,
+            addresses: Mutex::default(),
+        }
     }
 
     /// What the links run on.
@@ -111,7 +123,7 @@ impl<M: Machine> Links<M> {
     /// Adds a link; returns its number.
     pub(crate) fn add(&self, link: LinkConfig) -> Result<u8, Refusal> {
         let mut members = self.lock();
-        let ports = self.config.ports();
+        let ports = self.fixed.ports();
         if members.iter().flatten().any(|member| member.link.collides(&link, ports)) {
             return Err(Refusal::Input(format!("link {} is in the bundle already", link.nic)));
         }
@@ -124,20 +136,20 @@ impl<M: Machine> Links<M> {
 
     /// Opens the sockets of a link that is to join.
     fn open_new(&self, mut link: LinkConfig) -> Result<Opened<M::Socket>, Refusal> {
-        if link.nic == self.config.name {
+        if link.nic == self.fixed.name {
             return Err(Refusal::Input(format!("{} is the bundle's own device", link.nic)));
         }
-        if link.ether.is_some() && !may_open_frames(&self.config) {
+        if link.ether.is_some() && !self.may_open_frames {
             let why =
                 "the bundle was started without ether links, and has given up the packet sockets for them";
             return Err(Refusal::Input(format!("link ether:{}: {why}; start it with one", link.nic)));
         }
-        if link.ether.is_some_and(|ether| ether.engine == Engine::Xdp) && self.config.access.sandbox {
+        if link.ether.is_some_and(|ether| ether.engine == Engine::Xdp) && self.fixed.access.sandbox {
             let why =
                 "AF_XDP takes rights that the daemon has given up; allowed: engine=auto or engine=packet";
             return Err(Refusal::Input(format!("link ether:{}: {why}", link.nic)));
         }
-        if self.config.data_path == DataPath::Kernel && self.config.needs_cells(&link) {
+        if self.fixed.data_path == DataPath::Kernel && self.fixed.needs_cells(&link) {
             let why = "with data_path kernel, each link of a sealed bundle has to be protected below; allowed: \
                  `protected`, where it is";
             return Err(Refusal::Input(format!("link {}: {why}", link_name(&link))));
@@ -150,7 +162,7 @@ impl<M: Machine> Links<M> {
 
     /// Names are resolved by a process that is started with the bundle, or never.
     fn check_names(&self, link: &LinkConfig) -> Result<(), Refusal> {
-        let Some(name) = link.names().next().filter(|_| !self.config.names_peers()) else { return Ok(()) };
+        let Some(name) = link.names().next().filter(|_| !self.names_peers) else { return Ok(()) };
         let why = "the bundle was started without a name, and without the process that resolves names";
         Err(Refusal::Input(format!("peer {name}: {why}; allowed: an address, or start it with one")))
     }
@@ -205,7 +217,7 @@ impl<M: Machine> Links<M> {
         let staying = members.iter().flatten().filter(|member| !member.leaving).count();
         let (number, member) = find(&mut members, wanted)?;
         if staying == 1 {
-            let (nic, name) = (&wanted.nic, &self.config.name);
+            let (nic, name) = (&wanted.nic, &self.fixed.name);
             let why = format!("link {nic} is the last one; `tabane down {name}` ends the bundle");
             return Err(Refusal::Input(why));
         }
@@ -309,7 +321,7 @@ impl<M: Machine> Links<M> {
     /// Opens the link's sockets for all workers.
     fn open(&self, link: &mut LinkConfig, medium: &Medium) -> Result<Vec<Share<M::Socket>>, String> {
         let wanted = link.ether;
-        if self.config.access.sandbox && wanted.is_some_and(|ether| ether.engine != Engine::Packet) {
+        if self.fixed.access.sandbox && wanted.is_some_and(|ether| ether.engine != Engine::Packet) {
             tracing::info!(
                 nic = link.nic,
                 "AF_PACKET moves the cells: AF_XDP takes rights that the daemon has given up"
@@ -318,10 +330,10 @@ impl<M: Machine> Links<M> {
         }
         let addresses = self.addresses();
         let open = |number| {
-            let socket = (link.nic.clone(), self.machine.open(&self.config, link, number)?);
+            let socket = (link.nic.clone(), self.machine.open(&self.fixed, link, number)?);
             Ok(Share { socket, settings: link_settings(link, medium, number, &addresses) })
         };
-        let shares = (0..self.config.workers).map(open).collect();
+        let shares = (0..self.fixed.workers).map(open).collect();
         link.ether = wanted;
         shares
     }
@@ -413,7 +425,7 @@ pub(crate) fn bind_all(config: &Config) -> Result<(Config, Vec<Vec<AnyLink>>), S
 
 /// Worker `number`'s socket or seat of a link. The first worker chooses a free slot if none is configured, and
 /// the others take the same.
-pub(crate) fn bind(config: &Config, link: &mut LinkConfig, number: u16) -> Result<AnyLink, String> {
+pub(crate) fn bind(config: &FixedConfig, link: &mut LinkConfig, number: u16) -> Result<AnyLink, String> {
     if let Some(window) = &mut link.window {
         let opened = MemLink::open(&seat(config, window, number)?).map_err(|error| error.to_string())?;
         window.slot = Some(opened.slot());
@@ -427,7 +439,7 @@ pub(crate) fn bind(config: &Config, link: &mut LinkConfig, number: u16) -> Resul
 
 /// Worker `number`'s socket or seat of a link, which another process has opened.
 pub(crate) fn adopt(
-    config: &Config,
+    config: &FixedConfig,
     link: &LinkConfig,
     number: u16,
     file: OwnedFd,
@@ -445,7 +457,7 @@ pub(crate) fn adopt(
 /// An address for a node that has no NIC: its slot distinguishes it from the others.
 pub(crate) fn mac_of_slot(config: &Config) -> Option<[u8; 6]> {
     let window = config.links.iter().find_map(|link| link.window.as_ref())?;
-    let digest = sha256(&[&config.group().to_be_bytes()[..], window.path.as_bytes()].concat());
+    let digest = sha256(&[&config.live.group().to_be_bytes()[..], window.path.as_bytes()].concat());
     let [high, low] = window.slot?.to_be_bytes();
     Some([2, digest[0], digest[1], digest[2], high, low])
 }
@@ -461,7 +473,7 @@ pub(crate) fn mac_of_machine() -> [u8; 6] {
     [2, digest[0], digest[1], digest[2], digest[3], digest[4]]
 }
 
-fn seat(config: &Config, window: &WindowConfig, number: u16) -> Result<MemSpec, String> {
+fn seat(config: &FixedConfig, window: &WindowConfig, number: u16) -> Result<MemSpec, String> {
     let shape = window.shape(config.workers).map_err(|error| error.to_string())?;
     Ok(MemSpec {
         path: window.path.clone().into(),
@@ -473,7 +485,7 @@ fn seat(config: &Config, window: &WindowConfig, number: u16) -> Result<MemSpec, 
     })
 }
 
-fn ether(config: &Config, link: &LinkConfig, number: u16) -> EtherSpec {
+fn ether(config: &FixedConfig, link: &LinkConfig, number: u16) -> EtherSpec {
     let EtherConfig { mut engine, completion } = link.ether.unwrap_or_default();
     if engine == Engine::Auto && config.workers > 1 {
         engine = Engine::Packet;
@@ -494,7 +506,7 @@ fn ether(config: &Config, link: &LinkConfig, number: u16) -> EtherSpec {
     }
 }
 
-fn spec(config: &Config, link: &LinkConfig, number: u16) -> UdpSpec {
+fn spec(config: &FixedConfig, link: &LinkConfig, number: u16) -> UdpSpec {
     let any = link.is_ipv4().then_some(IpAddr::V4(Ipv4Addr::UNSPECIFIED));
     UdpSpec {
         nic: link.nic.clone(),

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use tabane_io::AnyLink;
 use tabane_io::netlink::{self, Nic};
 
-use crate::config::{Cidr, Config, LinkConfig};
+use crate::config::{Cidr, FixedConfig, LinkConfig};
 use crate::device::Device;
 use crate::links::bind;
 use crate::medium::Medium;
@@ -25,7 +25,7 @@ pub(crate) trait Machine: Send + Sync {
     fn nic(&self, name: &str) -> Option<Nic>;
 
     /// Opens a worker's socket of a link; the first worker chooses what the link leaves open.
-    fn open(&self, config: &Config, link: &mut LinkConfig, worker: u16) -> Result<Self::Socket, String>;
+    fn open(&self, config: &FixedConfig, link: &mut LinkConfig, worker: u16) -> Result<Self::Socket, String>;
 
     /// Gives the device the addresses `new` in place of `old`, all or none.
     fn set_addresses(&self, old: &[Cidr], new: &[Cidr]) -> Result<(), String>;
@@ -54,7 +54,7 @@ impl Machine for ThisMachine {
         netlink::nic(name).ok()
     }
 
-    fn open(&self, config: &Config, link: &mut LinkConfig, worker: u16) -> Result<AnyLink, String> {
+    fn open(&self, config: &FixedConfig, link: &mut LinkConfig, worker: u16) -> Result<AnyLink, String> {
         bind(config, link, worker)
     }
 

@@ -16,7 +16,7 @@ use tabane_proto::security::TAG;
 use tabane_proto::wire::record::{PREFIX, VNET};
 use tabane_proto::{Bundle, CELL_LEAST, Fdb, Instant, LinkSettings, Name, NodeId, Settings, fdb};
 
-use crate::config::{Config, LinkConfig, Mtu, Security};
+use crate::config::{Config, FixedConfig, LinkConfig, Mtu, Security};
 use crate::control::Listener;
 use crate::device::Device;
 use crate::error::BadInput;
@@ -148,13 +148,13 @@ impl Parts {
                 Bundle::new(Instant::from_nanos(now_ns()), self.settings(incarnation, number, &fdb));
             bundle.touch_memory();
             let protection = Protection::of(&self.config);
-            protection.apply(&mut bundle, &Trust::of(&self.config));
+            protection.apply(&mut bundle, &Trust::of(&self.config.live));
             let (commands, receiver) = channel();
             let waker = Arc::new(Waker::new()?);
             let shared = Shared {
                 number,
                 protection,
-                receive: self.config.receive,
+                receive: self.config.live.receive,
                 fragments: fragments.clone(),
                 device: Arc::clone(&self.device),
                 kernel: Arc::clone(&self.kernel),
@@ -194,14 +194,14 @@ impl Parts {
         });
         let links = links.collect();
         Settings {
-            group: config.group(),
+            group: config.live.group(),
             name: Name::new(&host.nodename().to_string_lossy()),
             workers: u8::try_from(config.workers).unwrap_or(u8::MAX),
             takes_uso: self.device.has_uso(),
-            policy: config.policy,
+            policy: config.live.policy,
             repair: config.repair,
-            policy_options: config.policy_options,
-            classes: config.classes.clone(),
+            policy_options: config.live.policy_options,
+            classes: config.live.classes.clone(),
             fdb: Arc::clone(fdb),
             ..Settings::new(NodeId::new(self.mac, config.port), incarnation, links)
         }
@@ -227,7 +227,7 @@ fn cell_max(media: &[Medium]) -> u16 {
 }
 
 /// What a cell of so many bytes, at least [`CELL_LEAST`], carries of a frame, in bytes.
-fn payload(config: &Config, cell_max: u16) -> u32 {
+fn payload(config: &FixedConfig, cell_max: u16) -> u32 {
     let tag = if config.security == Security::Sealed { TAG } else { 0 };
     u32::from(cell_max) - u32::try_from(tabane_proto::wire::cell::HEADER + PREFIX + VNET + tag).unwrap_or(0)
 }
@@ -252,7 +252,7 @@ mod tests {
         let medium = |cell_max| Medium { index: 1, cell_max, mac: None, carrier: true, carrier_losses: 0 };
         assert_eq!(cell_max(&[medium(1_452), medium(40), medium(0)]), 1_452);
         assert_eq!(cell_max(&[medium(40)]), CELL_LEAST);
-        let config = Config { security: Security::Sealed, ..Config::default() };
+        let config = FixedConfig { security: Security::Sealed, ..FixedConfig::default() };
         assert_eq!(payload(&config, CELL_LEAST), 548 - 16 - 4 - 10 - 16);
     }
 

@@ -149,7 +149,7 @@ impl Running {
                 (Arc::clone(&self.requests.shell.links), Arc::clone(&self.requests.shell.events));
             names::start(resolver, links, events).context("cannot start a thread")?;
         }
-        if self.requests.shell.in_force.rest().security == Security::None {
+        if self.requests.shell.in_force.fixed.security == Security::None {
             tracing::warn!(
                 "security = none: cells are neither encrypted nor authenticated; use it on networks of your own"
             );

@@ -14,7 +14,7 @@ use clap::Args;
 
 use crate::cli::read_again;
 use crate::config::difference::{Difference, differences};
-use crate::config::{Access, Config, read};
+use crate::config::{Access, Config, FixedConfig, read};
 use crate::control::{self, Request};
 use crate::error::BadInput;
 use crate::in_force::Told;
@@ -90,7 +90,8 @@ fn save_whole(
         return Err(BadInput::new(format!("{}: {why}", file.display())).into());
     }
     let is_usual = in_force.access == Access::default();
-    let in_force = &Config { access: Access::default(), ..in_force.clone() };
+    let fixed = FixedConfig { access: Access::default(), ..in_force.fixed.clone() };
+    let in_force = &Config { fixed, ..in_force.clone() };
     let mut edit = Edit::of(file, &in_force.to_string(), in_force)?;
     edit.take_keys(&running.groups, &absolute(&key_files.keys)?);
     if let Some(node_key) = &key_files.node_key {
@@ -125,14 +126,15 @@ fn left(groups: &[String], after: &Config, in_force: &Config) -> Vec<String> {
 
 /// The configuration without keys: those of a running bundle are not told.
 fn bare(config: &Config) -> Config {
-    let mut bare = config.clone().with_keys(&[]);
-    bare.nodes.key = None;
+    let mut bare = config.clone();
+    bare.live.set_keys(&[]);
+    bare.fixed.node_key = None;
     bare
 }
 
 /// The numbers of the group keys.
 fn group_numbers(config: &Config) -> Vec<String> {
-    config.keys().iter().map(|key| format!("{:016x}", Key::group(key))).collect()
+    config.live.keys().iter().map(|key| format!("{:016x}", Key::group(key))).collect()
 }
 
 /// The text of the file; `None`: there is none.

@@ -23,7 +23,7 @@ use tabane_io::now_ns;
 use tabane_proto::PolicyKind;
 
 use crate::config::problem::{nearest, quoted};
-use crate::config::{Config, LinkConfig, Security, parse_allow, parse_link};
+use crate::config::{LinkConfig, LiveConfig, Security, parse_allow, parse_link};
 use crate::control::Request;
 use crate::events::{Entry, EventLog};
 use crate::in_force::InForce;
@@ -59,16 +59,16 @@ impl<M: Machine> Shell<M> {
 
     /// The link that a request means.
     fn link(&self, text: &str) -> Result<LinkConfig, Refusal> {
-        parse_link(text, self.in_force.rest().ports()).map_err(Refusal::Input)
+        parse_link(text, self.in_force.fixed.ports()).map_err(Refusal::Input)
     }
 
     /// Removes a link; returns the number that it had. Another link may get that, and does not become the primary by it.
     fn remove_link(&self, text: &str) -> Result<u8, Refusal> {
         let number = self.link(text).and_then(|link| self.links.remove(&link))?;
-        if self.in_force.rest().policy_options.primary != Some(number) {
+        if self.in_force.live().policy_options.primary != Some(number) {
             return Ok(number);
         }
-        self.in_force.change(|config| config.policy_options.primary = None);
+        self.in_force.change(|live| live.policy_options.primary = None);
         self.send_classes()?;
         Ok(number)
     }
@@ -82,7 +82,7 @@ impl<M: Machine> Shell<M> {
 
     /// The same for a policy that is known; returns the old one.
     fn set_policy(&self, new: PolicyKind) -> Result<PolicyKind, Refusal> {
-        self.in_force.change(|config| config.policy = new);
+        self.in_force.change(|live| live.policy = new);
         let old = self.workers.ask(|answer| Command::Policy { kind: new, answer });
         if old.len() < self.workers.count() {
             return Err(Refusal::Failed("not all workers answer".to_owned()));
@@ -100,7 +100,7 @@ impl<M: Machine> Shell<M> {
     /// Switches the receive engine of all workers.
     fn switch_engine(&self, name: &str) -> Result<Value, Refusal> {
         let new = named("receive engine", name, &Method::ALL, Method::name)?;
-        let settings = receive::Settings { method: new, ..self.in_force.rest().receive };
+        let settings = receive::Settings { method: new, ..self.in_force.live().receive };
         let old = self.set_engine(settings)?;
         Ok(json!({ "old": old.name(), "new": new.name() }))
     }
@@ -108,7 +108,7 @@ impl<M: Machine> Shell<M> {
     /// The same with its settings; returns the old one.
     fn set_engine(&self, settings: receive::Settings) -> Result<Method, Refusal> {
         let new = settings.method;
-        self.in_force.change(|config| config.receive = settings);
+        self.in_force.change(|live| live.receive = settings);
         let old = self.workers.ask(|answer| Command::Receive { settings, answer });
         if old.len() < self.workers.count() {
             return Err(Refusal::Failed("not all workers answer".to_owned()));
@@ -130,21 +130,21 @@ impl<M: Machine> Shell<M> {
         let keys = keys.ok_or_else(|| Refusal::Input("what is given is no key".to_owned()))?;
         let group = format!("{:016x}", keys[0].group());
         let detail = format!("group {group}, {} further keys accepted", keys.len() - 1);
-        self.change_trust(|config| *config = config.clone().with_keys(&keys))?;
+        self.change_trust(|live| live.set_keys(&keys))?;
         self.events.keep(now_ns(), Entry { what: "keys".to_owned(), detail, ..Entry::default() });
         Ok(json!({ "group": group }))
     }
 
     /// Lets in only nodes with these keys, or all of the group.
     fn change_allow(&self, texts: Option<&[String]>) -> Result<Value, Refusal> {
-        if self.in_force.rest().security == Security::None {
+        if self.in_force.fixed.security == Security::None {
             let refusal = "no node proves its key where cells are not sealed";
             return Err(Refusal::Input(refusal.to_owned()));
         }
         let sentence = |(what, allowed)| Refusal::Input(format!("{what}; allowed: {allowed}"));
         let allow = texts.map(parse_allow).transpose().map_err(sentence)?;
         let count = allow.as_ref().map(Vec::len);
-        self.change_trust(|config| config.nodes.allow = allow)?;
+        self.change_trust(|live| live.allow = allow)?;
         let detail = match count {
             Some(count) => format!("{count} node keys allowed"),
             None => "every node of the group allowed".to_owned(),
@@ -154,7 +154,7 @@ impl<M: Machine> Shell<M> {
     }
 
     /// Changes which nodes are trusted, and gives all workers the result.
-    fn change_trust(&self, change: impl FnOnce(&mut Config)) -> Result<(), Refusal> {
+    fn change_trust(&self, change: impl FnOnce(&mut LiveConfig)) -> Result<(), Refusal> {
         self.in_force.change(change);
         let trust = self.in_force.trust();
         let done = self.workers.ask(|answer| Command::Trust { trust: trust.clone(), answer });

@@ -52,7 +52,7 @@ impl Running {
         let ports = config.ports();
         let link = |config: LinkConfig| Link { port: config.first_port(ports), config };
         Ok(Running {
-            allow: config.nodes.allow.as_ref().map(|keys| keys.iter().map(public).collect()),
+            allow: config.live.allow.as_ref().map(|keys| keys.iter().map(public).collect()),
             links: config.links.into_iter().map(link).collect(),
             groups: answer.groups,
             node_key: status.node_key,

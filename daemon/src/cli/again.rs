@@ -100,7 +100,7 @@ mod tests {
             origin("/etc/tb.toml", &["tb.toml", "--name", "wire", "--mtu", "9000", "--link", "eth2"]);
         let read = |file: &str| {
             let config = read_again("wire", Path::new(file), LINK, &origin).expect("valid");
-            (config.name, config.mtu, config.links.len())
+            (config.name.clone(), config.mtu, config.links.len())
         };
         assert_eq!(read("/etc/tb.toml"), ("wire".to_owned(), Mtu::Stated(9_000), 2));
         assert_eq!(read("/etc/other.toml"), ("wire".to_owned(), Mtu::Auto, 1), "but over no other file");

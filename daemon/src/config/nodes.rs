@@ -8,31 +8,20 @@ use super::problem::Problem;
 use super::rule::Resolving;
 use super::settings::Settings;
 use super::{Config, Security};
-use crate::key::{ALLOW_MAX, Key, Owner, PUBLIC_ALLOWED, parse_public};
-
-/// Keys of nodes, beside that of the group.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct NodeConfig {
-    /// This node's own key.
-    pub key: Option<Key>,
-    /// The file it was read from.
-    pub key_file: Option<PathBuf>,
-    /// Public keys of the nodes that are let in, 1 to 512; `None`: all that have the group's key.
-    pub allow: Option<Vec<PublicKey>>,
-}
+use crate::key::{ALLOW_MAX, Owner, PUBLIC_ALLOWED, parse_public};
 
 /// This node's key.
 pub(super) fn take_key(key: &str, from: &mut Resolving<'_>, config: &mut Config) {
     let Some(given) = from.settings.values.get::<PathBuf>(key) else { return };
-    config.nodes.key = from.read(given, Owner::Node);
-    config.nodes.key_file = Some(given.value.clone());
+    config.fixed.node_key = from.read(given, Owner::Node);
+    config.fixed.node_key_file = Some(given.value.clone());
 }
 
 /// The nodes that are let in.
 pub(super) fn take_allow(key: &str, from: &mut Resolving<'_>, config: &mut Config) {
     let Some(given) = from.settings.values.get::<Vec<String>>(key) else { return };
     let keys = parse_allow(&given.value).map_err(|(what, allowed)| from.problem(given, what, allowed));
-    config.nodes.allow = keys.ok();
+    config.live.allow = keys.ok();
 }
 
 /// The public keys that texts are.

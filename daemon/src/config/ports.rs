@@ -1,7 +1,7 @@
 //! UDP ports: worker i of a node uses the i-th port after that of its first worker, so there must be as many.
 
-use super::Config;
 use super::problem::{Place, Problem};
+use super::{Config, FixedConfig};
 
 /// The ports that this node uses where nothing else is stated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -15,7 +15,7 @@ pub struct Ports {
 /// Those of a bundle of which nothing is stated.
 impl Default for Ports {
     fn default() -> Ports {
-        Config::default().ports()
+        FixedConfig::default().ports()
     }
 }
 
@@ -35,12 +35,14 @@ impl Ports {
     }
 }
 
-impl Config {
+impl FixedConfig {
     /// The ports of this node.
     pub fn ports(&self) -> Ports {
         Ports { first: self.port, workers: self.workers }
     }
+}
 
+impl Config {
     /// The lowest port of all links.
     pub fn lowest_port(&self) -> u16 {
         let links = self.links.iter().filter_map(|link| link.port);

@@ -20,7 +20,7 @@ impl fmt::Display for Config {
         writeln!(f, "\n[offload]")?;
         OFFLOADS.iter().try_for_each(|row| row.print(self, f))?;
         self.links.iter().try_for_each(|link| write!(f, "{link}"))?;
-        self.classes.iter().try_for_each(|class| print_class(class, f))
+        self.live.classes.iter().try_for_each(|class| print_class(class, f))
     }
 }
 

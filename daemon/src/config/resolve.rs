@@ -48,7 +48,7 @@ pub(super) fn resolve_access(settings: &Settings) -> Result<Access, Vec<Problem>
     rows()
         .filter(|row| KEYS.contains(&row.name))
         .for_each(|row| (row.rule.take)(row.name, &mut from, &mut config));
-    in_order(from.problems).map_or(Ok(config.access), Err)
+    in_order(from.problems).map_or(Ok(config.fixed.access), Err)
 }
 
 fn resolved(from: &mut Resolving<'_>) -> Config {
@@ -58,7 +58,7 @@ fn resolved(from: &mut Resolving<'_>) -> Config {
     }
     let settings = from.settings;
     let problems = &mut from.problems;
-    config.policy_options.primary = resolve_primary(problems, settings, &config.links);
+    config.live.policy_options.primary = resolve_primary(problems, settings, &config.links);
     check_ports(problems, settings, &config);
     check_own_name(problems, settings, &config);
     check_sealed(problems, settings, &config);
@@ -75,8 +75,8 @@ pub(super) fn parse_name(text: &str) -> Result<String, String> {
 /// The group's key.
 pub(super) fn take_key(key: &str, from: &mut Resolving<'_>, config: &mut Config) {
     let Some(given) = from.settings.values.get::<PathBuf>(key) else { return };
-    config.key = from.read(given, Owner::Group);
-    config.key_file = Some(given.value.clone());
+    config.live.key = from.read(given, Owner::Group);
+    config.live.key_file = Some(given.value.clone());
 }
 
 /// Keys beside the one that is spoken.
@@ -94,7 +94,7 @@ pub(super) fn take_accept_keys(key: &str, from: &mut Resolving<'_>, config: &mut
     for given in given {
         let file = Given::new(PathBuf::from(&given.value), given.place.clone());
         let key = from.read(&file, Owner::Group);
-        config.accept_keys.extend(key.map(|key| (file.value, key)));
+        config.live.accept_keys.extend(key.map(|key| (file.value, key)));
     }
 }
 
@@ -108,11 +108,11 @@ pub(super) fn take_addresses(key: &str, from: &mut Resolving<'_>, config: &mut C
     }
     for given in given {
         match given.value.parse::<Cidr>() {
-            Ok(cidr) if config.addresses.iter().any(|before| before.address == cidr.address) => {
+            Ok(cidr) if config.live.addresses.iter().any(|before| before.address == cidr.address) => {
                 let what = format!("{} is given twice", cidr.address);
                 from.problem(given, what, "each address once");
             }
-            Ok(cidr) => config.addresses.push(cidr),
+            Ok(cidr) => config.live.addresses.push(cidr),
             Err(what) => from.problem(given, what, CIDR_ALLOWED),
         }
     }

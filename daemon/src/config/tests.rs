@@ -42,16 +42,16 @@ fn a_link_is_enough() {
     let config = config("[[link]]\nnic = \"eth1\"\n").expect("valid");
     let link = LinkConfig { nic: "eth1".to_owned(), ..LinkConfig::default() };
     assert_eq!(config, Config { links: vec![link], ..Config::default() });
-    assert_eq!(config.group(), 0);
+    assert_eq!(config.live.group(), 0);
 }
 
 #[test]
 fn further_keys_are_accepted_beside_the_one_that_is_spoken() {
     let text = "key = 'new'\naccept_keys = ['old', '/etc/older']\n[[link]]\nnic = 'eth1'\n";
     let config = config(text).expect("valid");
-    let files: Vec<_> = config.accept_keys.iter().map(|(file, _)| file.as_path()).collect();
+    let files: Vec<_> = config.live.accept_keys.iter().map(|(file, _)| file.as_path()).collect();
     assert_eq!(files, [Path::new("old"), Path::new("/etc/older")]);
-    assert_eq!(config.keys().len(), 3);
+    assert_eq!(config.live.keys().len(), 3);
     assert_eq!(
         problem("accept_keys = ['old']"),
         "tb.toml:1: accept_keys: accepted besides which key?; allowed: with `key`, the one that this node speaks"
@@ -63,8 +63,9 @@ fn nodes_may_have_keys_of_their_own_and_lists_of_those_who_are_let_in() {
     let public = crate::key::public(&[1; 32]);
     let link = "[[link]]\nnic = 'eth1'\n";
     let text = format!("key = 'k'\nnode_key = 'mine'\nallow = ['{public}']\n{link}");
-    let nodes = config(&text).expect("valid").nodes;
-    assert_eq!((nodes.key_file, nodes.allow), (Some(PathBuf::from("mine")), Some(vec![[1; 32]])));
+    let nodes = config(&text).expect("valid");
+    assert_eq!(nodes.node_key_file, Some(PathBuf::from("mine")));
+    assert_eq!(nodes.live.allow, Some(vec![[1; 32]]));
     assert_eq!(
         problem("allow = ['node-secret:00']"),
         "tb.toml:1: allow: `node-secret:00` is no public key of a node; \
@@ -97,19 +98,20 @@ fn every_value_is_understood() {
         (config.port, config.mtu, config.workers, config.tx_queue_len),
         (9000, Mtu::Stated(65_521), 2, 8)
     );
-    assert_eq!((config.policy, config.repair), (PolicyKind::RoundRobin, false));
-    assert_eq!(config.group(), ZERO_KEY.group());
+    assert_eq!((config.live.policy, config.repair), (PolicyKind::RoundRobin, false));
+    assert_eq!(config.live.group(), ZERO_KEY.group());
     assert_eq!(config.offload, Offload { uso: false, ..Offload::default() });
     assert_eq!(config.links[0].peers, [Peer::Address("198.51.100.7:9000".parse().expect("an endpoint"))]);
     let both = Some(2_500_000_000);
     assert_eq!(config.links[0].rate, LinkRate { up: both, down: both });
-    assert_eq!(config.addresses.len(), 2);
+    assert_eq!(config.live.addresses.len(), 2);
 }
 
 #[test]
 fn fragments_are_understood() {
     let which = |which| {
-        config(&format!("fragments = '{which}'\n[[link]]\nnic = 'eth1'\n")).map(|config| config.fragments)
+        config(&format!("fragments = '{which}'\n[[link]]\nnic = 'eth1'\n"))
+            .map(|config| config.fragments.clone())
     };
     assert_eq!(which("gather"), Ok(Fragments::ScatterGather));
     assert_eq!(which("3"), Ok(Fragments::CopyFirst(3)));
@@ -125,7 +127,7 @@ fn receive_engines_are_understood() {
     let text = "receive = 'timer'\nreceive_interval = '50us'\nspin_share = '5 %'\n[[link]]\nnic = 'eth1'\n";
     let interval = Duration::from_micros(50);
     let want = receive::Settings { method: receive::Method::Timer, interval, share: 5 };
-    assert_eq!(config(text).map(|config| config.receive), Ok(want));
+    assert_eq!(config(text).map(|config| config.live.receive), Ok(want));
     assert_eq!(
         problem("receive_interval = '50 ns'"),
         "tb.toml:1: receive_interval: unknown unit `ns`; \
@@ -153,7 +155,7 @@ fn rights_are_understood() {
         watch_group: Some("adm".into()),
         sandbox: false,
     };
-    assert_eq!(config.expect("valid").access, want);
+    assert_eq!(config.expect("valid").fixed.access, want);
 }
 
 #[test]
@@ -216,9 +218,9 @@ fn policies_have_options_and_classes_their_own() {
     let config = config(text).expect("valid");
     let options =
         PolicyOptions { primary: Some(1), preempt: false, hash: HashLayers::Layer23, turn: Turn::Cells(1) };
-    assert_eq!((config.policy, config.policy_options), (PolicyKind::ActiveBackup, options));
+    assert_eq!((config.live.policy, config.live.policy_options), (PolicyKind::ActiveBackup, options));
     assert_eq!(config.links[1].weight, Some(3));
-    let [dns, voice] = &config.classes[..] else { panic!("two classes") };
+    let [dns, voice] = &config.live.classes[..] else { panic!("two classes") };
     assert_eq!(dns.matches, Match { protocol: Some(17), port: Some(53), ..Match::default() });
     assert_eq!(voice.matches, Match { dscp: Some(46), max_size: Some(256), ..Match::default() });
     assert_eq!((dns.policy, voice.policy), (PolicyKind::Duplicate, PolicyKind::Hash));
@@ -463,11 +465,9 @@ fn any_config() -> impl Strategy<Value = Config> {
             let key = key_file.is_some().then_some(ZERO_KEY);
             let accept_keys = key.iter().map(|key| (PathBuf::from("old.key"), key.clone())).collect();
             let key_file = key_file.map(PathBuf::from);
-            let nodes = NodeConfig {
-                key: key_file.as_ref().filter(|_| sealed).map(|_| ZERO_KEY),
-                key_file: key_file.as_ref().filter(|_| sealed).map(PathBuf::from),
-                allow: (sealed && repair).then(|| vec![[1; 32], ZERO_KEY.public()]),
-            };
+            let node_key_file = key_file.clone().filter(|_| sealed);
+            let node_key = node_key_file.as_ref().map(|_| ZERO_KEY);
+            let allow = (sealed && repair).then(|| vec![[1; 32], ZERO_KEY.public()]);
             let cipher = CIPHERS[usize::from(port) % CIPHERS.len()];
             let security = if sealed { Security::Sealed } else { Security::None };
             let data_paths = if sealed { &[DataPath::Auto, DataPath::User][..] } else { &DataPath::ALL };
@@ -475,22 +475,15 @@ fn any_config() -> impl Strategy<Value = Config> {
             let reorder = Reordering::ALL[usize::from(bytes) % 2];
             let (user, control_group, watch_group, sandbox) = access;
             let access = Access { user, control_group, watch_group, sandbox };
-            Config {
+            let fixed = FixedConfig {
                 name,
-                key,
-                accept_keys,
-                nodes,
-                key_file,
+                node_key,
+                node_key_file,
                 port,
                 mtu,
-                policy,
                 repair,
-                policy_options,
-                classes,
-                receive,
                 fragments,
                 workers,
-                addresses,
                 data_path,
                 reorder,
                 security,
@@ -498,8 +491,19 @@ fn any_config() -> impl Strategy<Value = Config> {
                 access,
                 tx_queue_len,
                 offload,
-                links,
-            }
+            };
+            let live = LiveConfig {
+                key,
+                key_file,
+                accept_keys,
+                allow,
+                policy,
+                policy_options,
+                classes,
+                receive,
+                addresses,
+            };
+            Config { fixed, live, links }
         },
     )
 }

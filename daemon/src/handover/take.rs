@@ -10,7 +10,7 @@ use serde_json::Value;
 use tabane_io::{AnyLink, Offload, Tap, TapQueue};
 
 use super::{BundleState, Talk, VERSION, Word};
-use crate::config::{Access, Config, LinkConfig};
+use crate::config::{Access, Config, FixedConfig, LinkConfig};
 use crate::control::{AskError, Request, open_request, peer_of, refusal};
 use crate::error::BadInput;
 use crate::in_force::Filed;
@@ -57,7 +57,7 @@ impl Takeover {
         let (state, told) = understood(name, answer)?;
         // The other process may have been taken over, and this one may have more rights: none are as it says.
         let access = stated.unwrap_or_else(|| Access { user, ..Access::default() });
-        let config = Config { access, ..told };
+        let config = Config { fixed: FixedConfig { access, ..told.fixed }, ..told };
         let filed = match &state.filed {
             Some((told, origin)) => {
                 let config = told.understood().map_err(|reason| failed(name, &reason))?;

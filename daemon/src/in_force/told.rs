@@ -21,12 +21,13 @@ pub struct Told {
 impl Told {
     /// What is to be told of a configuration.
     pub(crate) fn of(config: &Config) -> Told {
-        let mut bare = config.clone().with_keys(&[]);
-        (bare.nodes.key, bare.nodes.key_file) = (None, None);
+        let mut bare = config.clone();
+        bare.live.set_keys(&[]);
+        (bare.fixed.node_key, bare.fixed.node_key_file) = (None, None);
         Told {
             config: bare.to_string(),
-            keys: config.keys().iter().map(|key| key.hex().to_string()).collect(),
-            node_key: config.nodes.key.as_ref().map(|key| key.hex().to_string()),
+            keys: config.live.keys().iter().map(|key| key.hex().to_string()).collect(),
+            node_key: config.node_key.as_ref().map(|key| key.hex().to_string()),
         }
     }
 
@@ -45,8 +46,9 @@ impl Told {
         let mut config: Config = config.map_err(first)?;
         let keys: Option<Vec<Key>> = self.keys.iter().map(|hex| Key::from_hex(hex)).collect();
         let node_key = self.node_key.as_ref().map(|hex| Key::from_hex(hex).ok_or("its node's key is no key"));
-        config.nodes.key = node_key.transpose()?;
-        Ok(config.with_keys(&keys.ok_or("its key is no key")?))
+        config.fixed.node_key = node_key.transpose()?;
+        config.live.set_keys(&keys.ok_or("its key is no key")?);
+        Ok(config)
     }
 }
 
@@ -67,9 +69,9 @@ mod tests {
             ["eth1", "eth2,peer=198.51.100.7,rate=1 Gbit/s"].map(|text| parse_link(text, Ports::default()));
         let mut links: Vec<LinkConfig> = links.into_iter().collect::<Result<_, _>>().expect("links");
         links[1].drained = true;
-        let config = Config { links, ..Config::default() };
-        let mut config = config.with_keys(&[Key([1; 32]), Key([2; 32])]);
-        config.nodes.key = Some(Key([3; 32]));
+        let mut config = Config { links, ..Config::default() };
+        config.live.set_keys(&[Key([1; 32]), Key([2; 32])]);
+        config.fixed.node_key = Some(Key([3; 32]));
         config
     }
 
@@ -80,7 +82,7 @@ mod tests {
         assert_eq!(told.understood(), Ok(config));
         let logged = format!("{told:?}");
         assert!(!logged.contains("0101") && !logged.contains("0303"), "{logged}");
-        assert!(told.without_keys().understood().is_ok_and(|config| config.keys().is_empty()));
+        assert!(told.without_keys().understood().is_ok_and(|config| config.live.keys().is_empty()));
     }
 
     #[test]

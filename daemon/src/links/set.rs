@@ -103,7 +103,7 @@ impl<M: Machine> Links<M> {
         self.check_names(new)?;
         let is_over_ip = new.ether.is_none() && new.window.is_none();
         let reaches = |peer: &Peer| peer.address().is_none_or(|peer| new.reaches(peer.ip()));
-        let same_socket = || spec(&self.config, old, 0) == spec(&self.config, new, 0);
+        let same_socket = || spec(&self.fixed, old, 0) == spec(&self.fixed, new, 0);
         if is_over_ip && (!same_socket() || !new.peers.iter().all(reaches)) {
             let peers = print_peers(&new.peers);
             return refuse(format!(

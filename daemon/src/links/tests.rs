@@ -36,7 +36,8 @@ fn a_link_that_a_worker_lets_go_late_is_gone() {
 #[test]
 fn a_link_that_needs_cells_does_not_join_where_there_are_to_be_programs() {
     let link = |text: &str| parse_link(text, Ports::default()).expect("a link");
-    let config = Config { data_path: DataPath::Kernel, ..Config::default() };
+    let fixed = FixedConfig { data_path: DataPath::Kernel, ..FixedConfig::default() };
+    let config = Config { fixed, ..Config::default() };
     let events = Arc::new(EventLog::new().expect("an eventfd"));
     let links = Links::new(Simulated::default(), &config, &[], Workers::new(std::iter::empty()), events);
     let add = |text: &str| match links.add(link(text)) {

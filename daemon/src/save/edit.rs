@@ -54,8 +54,8 @@ impl<'a> Edit<'a> {
                 set_or_remove(self.document.as_table_mut(), row.name, new.as_ref().and_then(edited));
             }
         }
-        if before.classes != now.classes {
-            self.take_classes(&now.classes);
+        if before.live.classes != now.live.classes {
+            self.take_classes(&now.live.classes);
         }
         self.take_links(now)
     }
@@ -87,7 +87,9 @@ impl<'a> Edit<'a> {
     /// Classes that stay keep their tables.
     fn take_classes(&mut self, now: &[Class]) {
         let mut old: Vec<(Class, Table)> = match self.document.remove("class") {
-            Some(Item::ArrayOfTables(tables)) => self.before.classes.iter().copied().zip(tables).collect(),
+            Some(Item::ArrayOfTables(tables)) => {
+                self.before.live.classes.iter().copied().zip(tables).collect()
+            }
             _ => Vec::new(),
         };
         let mut tables = ArrayOfTables::new();

@@ -24,7 +24,7 @@ impl<M: Machine> Shell<M> {
             Request::LinkDrain { link } => self.links.drain(&self.link(link)?).map(numbered),
             Request::LinkResume { link } => self.links.resume(&self.link(link)?).map(numbered),
             Request::LinkSet { link } => {
-                let change = parse_change(link, self.in_force.rest().ports()).map_err(Refusal::Input)?;
+                let change = parse_change(link, self.in_force.fixed.ports()).map_err(Refusal::Input)?;
                 self.links.set(change).map(|changes| told(&changes))
             }
             Request::PeerAdd { link, peer } => {
@@ -34,7 +34,7 @@ impl<M: Machine> Shell<M> {
                 self.links.remove_peers(&self.link_with_peer(link, peer)?).map(|changes| told(&changes))
             }
             Request::Classes => {
-                let classes: Vec<String> = self.in_force.rest().classes.iter().map(print_parts).collect();
+                let classes: Vec<String> = self.in_force.live().classes.iter().map(print_parts).collect();
                 Ok(json!({ "classes": classes }))
             }
             Request::ClassAdd { class, before } => self.add_class(class, *before),
@@ -59,14 +59,14 @@ impl<M: Machine> Shell<M> {
     fn configuration(&self) -> Value {
         let config = self.in_force.config();
         let groups: Vec<String> =
-            config.keys().iter().map(|key| format!("{:016x}", Key::group(key))).collect();
+            config.live.keys().iter().map(|key| format!("{:016x}", Key::group(key))).collect();
         let told = Told::of(&config).without_keys();
         json!({ "told": told, "groups": groups, "origin": self.in_force.filed().origin })
     }
 
     fn add_class(&self, text: &str, before: Option<usize>) -> Result<Value, Refusal> {
         let class = parse_class(text).map_err(Refusal::Input)?;
-        let mut classes = self.in_force.rest().classes.clone();
+        let mut classes = self.in_force.live().classes.clone();
         let place = before.map_or(classes.len(), |number| number.wrapping_sub(1));
         if place > classes.len() {
             return Err(no_such_class(place.wrapping_add(1), classes.len()));
@@ -83,7 +83,7 @@ impl<M: Machine> Shell<M> {
     }
 
     fn remove_class(&self, number: usize) -> Result<Value, Refusal> {
-        let mut classes = self.in_force.rest().classes.clone();
+        let mut classes = self.in_force.live().classes.clone();
         if !(1..=classes.len()).contains(&number) {
             return Err(no_such_class(number, classes.len()));
         }
@@ -95,7 +95,7 @@ impl<M: Machine> Shell<M> {
     fn set_classes(&self, classes: Vec<Class>) -> Result<(), Refusal> {
         let list = classes.iter().map(print_parts).collect::<Vec<_>>().join("; ");
         let detail = if list.is_empty() { "no class".to_owned() } else { list };
-        self.in_force.change(|config| config.classes = classes);
+        self.in_force.change(|live| live.classes = classes);
         self.send_classes()?;
         self.events.keep(now_ns(), Entry { what: "classes".to_owned(), detail, ..Entry::default() });
         Ok(())
@@ -104,8 +104,8 @@ impl<M: Machine> Shell<M> {
     /// Gives all workers the classes and the options of policies that are in force.
     pub(super) fn send_classes(&self) -> Result<(), Refusal> {
         let (options, classes) = {
-            let config = self.in_force.rest();
-            (config.policy_options, Arc::<[Class]>::from(config.classes.clone()))
+            let live = self.in_force.live();
+            (live.policy_options, Arc::<[Class]>::from(live.classes.clone()))
         };
         let done =
             self.workers.ask(|answer| Command::Classes { options, classes: Arc::clone(&classes), answer });

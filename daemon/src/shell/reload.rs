@@ -14,7 +14,7 @@ use tabane_io::now_ns;
 
 use super::Shell;
 use crate::config::difference::{Difference, Part, differences};
-use crate::config::{Config, LinkConfig};
+use crate::config::{Config, LinkConfig, LiveConfig};
 use crate::events::Entry;
 use crate::in_force::{Filed, Told};
 use crate::machine::Machine;
@@ -31,17 +31,17 @@ impl<M: Machine> Shell<M> {
         let plan = self.links.plan(&wanted.links)?;
         if has(Part::Addresses) {
             let machine = self.links.machine();
-            machine.set_addresses(&current.addresses, &wanted.addresses).map_err(Refusal::Input)?;
-            self.in_force.change(|config| config.addresses.clone_from(&wanted.addresses));
+            machine.set_addresses(&current.live.addresses, &wanted.live.addresses).map_err(Refusal::Input)?;
+            self.in_force.change(|live| live.addresses.clone_from(&wanted.live.addresses));
         }
         if has(Part::Trust) {
-            self.change_trust(|config| take_trust(config, &wanted))?;
+            self.change_trust(|live| take_trust(live, &wanted.live))?;
         }
         if has(Part::Policy) {
-            self.set_policy(wanted.policy)?;
+            self.set_policy(wanted.live.policy)?;
         }
         if has(Part::Receive) {
-            self.set_engine(wanted.receive)?;
+            self.set_engine(wanted.live.receive)?;
         }
         self.links.carry_out(plan)?;
         self.take_classes(&wanted)?;
@@ -55,14 +55,15 @@ impl<M: Machine> Shell<M> {
 
     /// Classes and options of policies, when they differ; the primary is found among the links as they are now.
     fn take_classes(&self, wanted: &Config) -> Result<(), Refusal> {
-        let primary = wanted.policy_options.primary.and_then(|place| wanted.links.get(usize::from(place)));
+        let primary =
+            wanted.live.policy_options.primary.and_then(|place| wanted.links.get(usize::from(place)));
         let primary = primary.and_then(|link| self.number_of(link));
         let mut differs = false;
-        self.in_force.change(|config| {
-            let options = tabane_proto::PolicyOptions { primary, ..wanted.policy_options };
-            differs = config.policy_options != options || config.classes != wanted.classes;
-            config.policy_options = options;
-            config.classes.clone_from(&wanted.classes);
+        self.in_force.change(|live| {
+            let options = tabane_proto::PolicyOptions { primary, ..wanted.live.policy_options };
+            differs = live.policy_options != options || live.classes != wanted.live.classes;
+            live.policy_options = options;
+            live.classes.clone_from(&wanted.live.classes);
         });
         if differs { self.send_classes() } else { Ok(()) }
     }
@@ -74,9 +75,9 @@ impl<M: Machine> Shell<M> {
 }
 
 /// Keys and list of nodes of `wanted`.
-fn take_trust(config: &mut Config, wanted: &Config) {
-    *config = config.clone().with_keys(&wanted.keys());
-    config.nodes.allow.clone_from(&wanted.nodes.allow);
+fn take_trust(live: &mut LiveConfig, wanted: &LiveConfig) {
+    live.set_keys(&wanted.keys());
+    live.allow.clone_from(&wanted.allow);
 }
 
 fn refuse_fixed(found: &[Difference]) -> Result<(), Refusal> {
@@ -100,7 +101,7 @@ fn refuse_fixed(found: &[Difference]) -> Result<(), Refusal> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::Mtu;
+    use crate::config::{FixedConfig, Mtu};
 
     #[test]
     fn what_cannot_change_is_one_sentence() {
@@ -110,13 +111,15 @@ mod tests {
             Ok(()) => String::new(),
         };
         assert_eq!(refused(&old), "");
-        assert_eq!(refused(&Config { policy: tabane_proto::PolicyKind::RoundRobin, ..old.clone() }), "");
-        let one = refused(&Config { mtu: Mtu::Stated(9_000), ..old.clone() });
+        let live = LiveConfig { policy: tabane_proto::PolicyKind::RoundRobin, ..old.live.clone() };
+        assert_eq!(refused(&Config { live, ..old.clone() }), "");
+        let refused = |fixed| refused(&Config { fixed, ..old.clone() });
+        let one = refused(FixedConfig { mtu: Mtu::Stated(9_000), ..old.fixed.clone() });
         assert!(
             one.starts_with("mtu cannot change while the bundle runs, so nothing has changed; "),
             "{one}"
         );
-        let several = refused(&Config { port: 1, workers: 2, repair: false, ..old.clone() });
+        let several = refused(FixedConfig { port: 1, workers: 2, repair: false, ..old.fixed.clone() });
         assert!(several.starts_with("port, repair and workers cannot change "), "{several}");
     }
 }

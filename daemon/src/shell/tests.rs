@@ -10,7 +10,7 @@ use proptest_state_machine::{StateMachineTest, prop_state_machine};
 use tabane_io::netlink::NicEvent;
 
 use super::*;
-use crate::config::{Mtu, file, resolve};
+use crate::config::{Config, Mtu, file, resolve};
 use crate::in_force::{Filed, Told};
 use crate::key::public;
 use crate::medium::Medium;
@@ -43,13 +43,13 @@ fn read(text: &str) -> Result<Config, String> {
 
 /// The same with links and lists in an order that does not count.
 fn in_order(mut config: Config) -> Config {
-    let primary = config.policy_options.primary.map(|place| config.links[usize::from(place)].clone());
+    let primary = config.live.policy_options.primary.map(|place| config.links[usize::from(place)].clone());
     config.links.sort_by_key(|link| (link.nic.clone(), link.port));
     let place = primary.and_then(|primary| config.links.iter().position(|link| *link == primary));
-    config.policy_options.primary = place.and_then(|place| u8::try_from(place).ok());
-    config.accept_keys.sort_by_key(|(_, key)| key.hex().to_string());
-    config.nodes.allow.iter_mut().for_each(|allow| allow.sort_by_key(public));
-    config.addresses.sort_by_key(ToString::to_string);
+    config.live.policy_options.primary = place.and_then(|place| u8::try_from(place).ok());
+    config.live.accept_keys.sort_by_key(|(_, key)| key.hex().to_string());
+    config.live.allow.iter_mut().for_each(|allow| allow.sort_by_key(public));
+    config.live.addresses.sort_by_key(ToString::to_string);
     config
 }
 
@@ -130,7 +130,7 @@ impl Bundle {
         let groups: Vec<String> = serde_json::from_value(answer["groups"].clone()).expect("it is told");
         let (file, before) = (PathBuf::from(FILE), read(&self.text)?);
         let in_force = told.understood()?;
-        let keys = self.shell.in_force.config().keys();
+        let keys = self.shell.in_force.config().live.keys();
         let files: Vec<_> = keys.iter().map(|Key(bytes)| PathBuf::from(format!("/{}", bytes[0]))).collect();
         let edited = edited((&file, &self.text), &before, &in_force, (&groups, &files));
         let (text, _) = edited.map_err(|error| error.to_string())?;
@@ -230,19 +230,19 @@ impl Bundle {
             held,
             "each link has a socket, and one without its NIC the old one"
         );
-        let primary = config.policy_options.primary.map(|place| present[usize::from(place)].number);
+        let primary = config.live.policy_options.primary.map(|place| present[usize::from(place)].number);
         for number in 0..self.cores.len() {
             let core = self.core(number);
             let links = core.bundle.links().filter(|link| core.bundle.has_link(link.link));
             let links: Vec<_> = links.map(|link| (link.link, link.stated, link.drained)).collect();
             let wanted = present.iter().map(|link| (link.number, link.config.rate.up, link.config.drained));
             assert_eq!(links, wanted.collect::<Vec<_>>(), "links of worker {number}");
-            assert_eq!(core.bundle.policy(), config.policy);
-            assert_eq!(core.receive, config.receive);
+            assert_eq!(core.bundle.policy(), config.live.policy);
+            assert_eq!(core.receive, config.live.receive);
             assert_eq!(core.told.0.primary, primary, "primary of worker {number}");
-            assert_eq!(core.told.1, config.classes, "classes of worker {number}");
-            assert_eq!(core.trust.keys, config.keys());
-            assert_eq!(core.trust.allow, config.nodes.allow);
+            assert_eq!(core.told.1, config.live.classes, "classes of worker {number}");
+            assert_eq!(core.trust.keys, config.live.keys());
+            assert_eq!(core.trust.allow, config.live.allow);
         }
     }
 }

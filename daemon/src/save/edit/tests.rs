@@ -53,9 +53,9 @@ fn nothing_changes_when_nothing_has() {
 
 #[test]
 fn a_value_changes_and_its_comment_stays() {
-    let text = edited(|now| now.policy = PolicyKind::RoundRobin);
+    let text = edited(|now| now.live.policy = PolicyKind::RoundRobin);
     assert_eq!(text, TEXT.replace("\"adaptive\"", "\"rr\""));
-    let text = edited(|now| now.receive.method = tabane_engine::receive::Method::Busy);
+    let text = edited(|now| now.live.receive.method = tabane_engine::receive::Method::Busy);
     assert!(text.contains("policy = \"adaptive\"   # or rr\nreceive = \"busy\"\n"), "{text}");
 }
 
@@ -90,11 +90,11 @@ fn links_of_all_kinds_are_written() {
 #[test]
 fn classes_keep_their_tables_and_get_their_order() {
     let dns = parse_class("protocol=udp,port=53,policy=rr").expect("a class");
-    let text = edited(|now| now.classes.insert(0, dns));
+    let text = edited(|now| now.live.classes.insert(0, dns));
     let first = "[[class]]\nmatch = { protocol = \"udp\", port = 53 }\npolicy = \"rr\"\n";
     let (new, old) = (text.find(first), text.find("[[class]]             # voice"));
     assert!(new.is_some() && new < old, "{text}");
-    assert!(!edited(|now| now.classes.clear()).contains("class"));
+    assert!(!edited(|now| now.live.classes.clear()).contains("class"));
 }
 
 #[test]

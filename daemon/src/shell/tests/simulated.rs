@@ -9,7 +9,7 @@ use tabane_io::Waker;
 use tabane_io::netlink::{Nic, NicEvent};
 use tabane_proto::{Bundle, Class, Instant, NodeId, Outcome, PolicyOptions, Settings};
 
-use crate::config::{Cidr, Config, LinkConfig};
+use crate::config::{Cidr, Config, FixedConfig, LinkConfig};
 use crate::group::{Protection, Trust};
 use crate::links::{Addresses, link_settings};
 use crate::machine::Machine;
@@ -120,7 +120,7 @@ impl Machine for Simulated {
         self.lock().nics.get(name).cloned()
     }
 
-    fn open(&self, config: &Config, link: &mut LinkConfig, worker: u16) -> Result<Socket, String> {
+    fn open(&self, config: &FixedConfig, link: &mut LinkConfig, worker: u16) -> Result<Socket, String> {
         let nic = self.nic(&link.nic).ok_or("no such NIC")?;
         let place = (nic.index, link.first_port(config.ports()) + worker);
         let mut world = self.lock();
@@ -165,9 +165,9 @@ impl Core {
         let settings = |(link, medium)| link_settings(link, medium, number, &Addresses::new());
         let links = config.links.iter().zip(media).map(settings).collect();
         let settings = Settings {
-            policy: config.policy,
-            policy_options: config.policy_options,
-            classes: config.classes.clone(),
+            policy: config.live.policy,
+            policy_options: config.live.policy_options,
+            classes: config.live.classes.clone(),
             slots: 256,
             buffers: 1,
             ..Settings::new(NodeId::new([2, 0, 0, 0, 0, 1], config.port), 1, links)
@@ -175,9 +175,9 @@ impl Core {
         let mut core = Core {
             bundle: Bundle::new(Instant::default(), settings),
             sockets: (0..).zip(sockets).collect(),
-            told: (config.policy_options, config.classes.clone()),
-            trust: Trust::of(config),
-            receive: config.receive,
+            told: (config.live.policy_options, config.live.classes.clone()),
+            trust: Trust::of(&config.live),
+            receive: config.live.receive,
             protection: Protection::of(config),
             number,
             now: Instant::default(),
