@@ -3,7 +3,7 @@
 
 use std::net::SocketAddr;
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use anyhow::{Result, ensure};
 use tabane_engine::receive::Method;
@@ -11,7 +11,7 @@ use tabane_kit::bundle::{Bundle, address};
 use tabane_kit::status::Questions;
 use tabane_kit::topology::Topology;
 use tabane_kit::workload::{Stream, ping_pong};
-use tabane_lab::commands::engines::{choose, daemons_seconds};
+use tabane_lab::commands::engines::{choose, share_during};
 
 use crate::traffic::stage::{FAST, options, options_with, plan, send_both_ways, send_file, with_bundles};
 use crate::traffic::{Case, Need};
@@ -100,10 +100,11 @@ fn quiet(bundles: &[Bundle<'_>]) -> Result<()> {
     let before = statuses()?;
     let mut calmest = f64::MAX;
     for _ in 0..SPANS {
-        let (start, before) = (Instant::now(), daemons_seconds(bundles)?);
-        thread::sleep(QUIET / SPANS);
-        let used = daemons_seconds(bundles)? - before;
-        calmest = calmest.min(100.0 * used / start.elapsed().as_secs_f64() / bundles.len() as f64);
+        let ((), share) = share_during(bundles, || {
+            thread::sleep(QUIET / SPANS);
+            Ok(())
+        })?;
+        calmest = calmest.min(share / bundles.len() as f64);
     }
     for (before, after) in before.iter().zip(statuses()?) {
         let during = |name| after.counter(name) - before.counter(name);

@@ -70,18 +70,16 @@ fn order_is_kept_when_the_delay_falls() {
 }
 
 #[test]
-fn jitter_changes_order_only_when_it_may() {
-    for reorder in [false, true] {
-        let jitter = Duration::from_millis(5);
-        let mut line = line(Impairment { jitter, reorder, ..Impairment::default() });
-        for number in 0..100 {
-            line.arrive(u64::from(number) * 1000, &mut frame(number));
-        }
-        let seen = departures(&mut line, u64::MAX);
-        assert_eq!(seen.len(), 100);
-        assert_eq!(seen.is_sorted_by_key(|(_, number)| *number), !reorder);
-        assert!(seen.iter().all(|(at_ns, _)| *at_ns <= 5 * MS + 100_000));
+fn jitter_leaves_the_order() {
+    let jitter = Duration::from_millis(5);
+    let mut line = line(Impairment { jitter, ..Impairment::default() });
+    for number in 0..100 {
+        line.arrive(u64::from(number) * 1000, &mut frame(number));
     }
+    let seen = departures(&mut line, u64::MAX);
+    assert_eq!(seen.len(), 100);
+    assert!(seen.is_sorted_by_key(|(_, number)| *number));
+    assert!(seen.iter().all(|(at_ns, _)| *at_ns <= 5 * MS + 100_000));
 }
 
 #[test]
