@@ -2,18 +2,19 @@
 
 use std::env;
 use std::ffi::OsString;
-use std::io::{self, Write};
+use std::io::{self, ErrorKind, Read, Write};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
+use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 use nix::sys::signal::Signal;
-use tabane::control::{self, Request};
+use tabane::control::{self, Request, open_request};
 use tempfile::NamedTempFile;
 
 use crate::netns::Namespace;
-use crate::news::News;
 use crate::process::{Ending, Process};
 use crate::rate::Bitrate;
 use crate::status::{Questions, Status};
@@ -27,6 +28,13 @@ const KEY: &str = "746865206c6162206b65657073206e6f626f6479206f7574206f662068657
 /// How long bundles may take to find each other; hellos go out several times a second, but an emulated machine takes
 /// seconds to load a program.
 const FIND_EACH_OTHER: Duration = Duration::from_secs(30);
+
+/// Longest wait: counters and estimates change without an event.
+const LOOK_AGAIN_AFTER: Duration = Duration::from_millis(20);
+/// Pause before the next attempt to follow a daemon that does not listen yet.
+const TRY_AGAIN_AFTER: Duration = Duration::from_millis(5);
+/// Events come in groups, one for each worker, direction and link.
+const GROUP: Duration = Duration::from_millis(2);
 
 /// How the bundles of a topology are started.
 #[derive(Clone, Debug)]
@@ -200,6 +208,12 @@ impl<'a> Bundle<'a> {
         self.process.as_ref().map(Process::pid)
     }
 
+    /// Process ids of the daemons of `bundles`.
+    #[must_use]
+    pub fn pids(bundles: &[Bundle<'_>]) -> Vec<u32> {
+        bundles.iter().filter_map(Bundle::pid).collect()
+    }
+
     /// What the daemon says about itself now.
     pub fn status(&self) -> Result<Status> {
         let answer = self.host.enter(|| control::ask(&self.device, &Request::Status))??;
@@ -277,6 +291,39 @@ impl<'a> Bundle<'a> {
             }
             None => bail!("the daemon of {} has ended", self.host.name()),
         }
+    }
+}
+
+/// What the bundle `device` of `host` tells of itself, followed from the first wait on.
+struct News<'a> {
+    host: &'a Namespace,
+    device: &'a str,
+    events: Option<UnixStream>,
+}
+
+impl<'a> News<'a> {
+    fn of(host: &'a Namespace, device: &'a str) -> News<'a> {
+        News { host, device, events: None }
+    }
+
+    /// Returns when something has happened, and after a short time in any case.
+    fn wait(&mut self) {
+        let Some(events) = &mut self.events else {
+            self.events = self.follow();
+            return thread::sleep(TRY_AGAIN_AFTER);
+        };
+        match events.read(&mut [0; 64 << 10]) {
+            Ok(1..) => thread::sleep(GROUP),
+            Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => {}
+            Ok(0) | Err(_) => self.events = None,
+        }
+    }
+
+    fn follow(&self) -> Option<UnixStream> {
+        let opened = self.host.enter(|| open_request(self.device, &Request::Follow)).ok()?;
+        let events = opened.ok()?;
+        events.set_read_timeout(Some(LOOK_AGAIN_AFTER)).ok()?;
+        Some(events)
     }
 }
 

@@ -2,16 +2,19 @@
 
 use std::fs;
 use std::thread::available_parallelism;
-use std::time::Instant;
 
 use anyhow::{Context, Result};
 use nix::unistd::{SysconfVar, sysconf};
 use rustix::io::Errno;
 use rustix::process::{getpriority_process, setpriority_process};
 
+use crate::clock::monotonic_ns;
+
 /// CPU time used since the machine or the processes started.
 #[derive(Clone, Copy, Debug)]
 pub struct Usage {
+    /// Seconds that have passed.
+    pub wall_seconds: f64,
     /// Seconds in which the machine's CPUs were busy; time stolen by a hypervisor is not in it.
     pub machine_seconds: f64,
     /// Seconds that the named processes ran.
@@ -21,18 +24,13 @@ pub struct Usage {
 impl Usage {
     /// The state now, with the time of all processes `pids` together.
     pub fn now(pids: &[u32]) -> Result<Usage> {
-        let ticks_per_second = ticks_per_second()?;
-        let mut ticks = 0;
-        for pid in pids {
-            let path = format!("/proc/{pid}/stat");
-            let line = fs::read_to_string(&path).context(path.clone())?;
-            ticks += process_ticks(&line).with_context(|| format!("{path}: {line}"))?;
-        }
         let machine = fs::read_to_string("/proc/stat").context("/proc/stat")?;
         let busy = machine_ticks(&machine).context("/proc/stat: no line `cpu`")?;
+        let ticks_per_second = sysconf(SysconfVar::CLK_TCK)?.context("the kernel names no CLK_TCK")?;
         Ok(Usage {
-            machine_seconds: busy as f64 / ticks_per_second,
-            processes_seconds: ticks as f64 / ticks_per_second,
+            wall_seconds: monotonic_ns()? as f64 / 1e9,
+            machine_seconds: busy as f64 / ticks_per_second as f64,
+            processes_seconds: pids.iter().copied().map(exact_seconds).sum::<Result<f64>>()?,
         })
     }
 
@@ -40,6 +38,7 @@ impl Usage {
     #[must_use]
     pub fn since(self, earlier: Usage) -> Usage {
         Usage {
+            wall_seconds: self.wall_seconds - earlier.wall_seconds,
             machine_seconds: self.machine_seconds - earlier.machine_seconds,
             processes_seconds: self.processes_seconds - earlier.processes_seconds,
         }
@@ -56,17 +55,21 @@ pub fn first<T>(work: impl FnOnce() -> Result<T>) -> Result<T> {
     done
 }
 
-/// Does `work`; returns also which share of this machine's processors was busy meanwhile, 0 to 1.
-pub fn busy_during<T>(work: impl FnOnce() -> Result<T>) -> Result<(T, f64)> {
-    let (began, before) = (Instant::now(), Usage::now(&[])?);
+/// Does `work`; returns also what was used meanwhile, with the time of all processes `pids` together.
+pub fn used_during<T>(pids: &[u32], work: impl FnOnce() -> Result<T>) -> Result<(T, Usage)> {
+    let before = Usage::now(pids)?;
     let done = work()?;
-    let busy = Usage::now(&[])?.since(before).machine_seconds;
-    let processors = available_parallelism()?.get() as f64;
-    Ok((done, busy / processors / began.elapsed().as_secs_f64()))
+    Ok((done, Usage::now(pids)?.since(before)))
 }
 
-/// Seconds that the threads of process `pid` have run, to the nanosecond (`/proc/PID/task/TID/schedstat`): the ticks of
-/// [`Usage`] are too coarse for what is nearly idle. A thread that ends takes its time with it.
+/// Does `work`; returns also which share of this machine's processors was busy meanwhile, 0 to 1.
+pub fn busy_during<T>(work: impl FnOnce() -> Result<T>) -> Result<(T, f64)> {
+    let (done, used) = used_during(&[], work)?;
+    Ok((done, used.machine_seconds / used.wall_seconds / available_parallelism()?.get() as f64))
+}
+
+/// Seconds that the threads of process `pid` have run, to the nanosecond (`/proc/PID/task/TID/schedstat`): ticks are too coarse for
+/// what is nearly idle. A thread that ends takes its time with it.
 pub fn exact_seconds(pid: u32) -> Result<f64> {
     let directory = format!("/proc/{pid}/task");
     let mut nanoseconds = 0;
@@ -85,22 +88,11 @@ pub fn exact_seconds(pid: u32) -> Result<f64> {
     Ok(nanoseconds as f64 / 1e9)
 }
 
-fn ticks_per_second() -> Result<f64> {
-    let ticks = sysconf(SysconfVar::CLK_TCK)?.context("the kernel names no CLK_TCK")?;
-    Ok(ticks as f64)
-}
-
 /// user, nice, system, irq and softirq of the line `cpu`; guest time is part of user time already.
 fn machine_ticks(stat: &str) -> Option<u64> {
     let line = stat.lines().find_map(|line| line.strip_prefix("cpu "))?;
     let fields: Vec<u64> = line.split_whitespace().map_while(|field| field.parse().ok()).collect();
     Some(fields.get(..3)?.iter().chain(fields.get(5..7)?).sum())
-}
-
-/// utime and stime; the program's name, which may hold blanks, ends with the last parenthesis.
-fn process_ticks(stat: &str) -> Option<u64> {
-    let mut fields = stat.rsplit_once(')')?.1.split_whitespace().skip(11);
-    Some(fields.next()?.parse::<u64>().ok()? + fields.next()?.parse::<u64>().ok()?)
 }
 
 #[cfg(test)]
@@ -110,12 +102,6 @@ mod tests {
     #[test]
     fn busy_time_leaves_out_idle_wait_and_steal() {
         assert_eq!(machine_ticks("cpu  1 2 4 1000 2000 8 16 4000 9 9\ncpu0 1\n"), Some(31));
-    }
-
-    #[test]
-    fn a_name_with_blanks_and_parentheses_is_skipped() {
-        let line = "42 (a) b (c) S 1 42 42 0 -1 4194560 1 2 3 4 70 30 0 0 20 0 1 0 5";
-        assert_eq!(process_ticks(line), Some(100));
     }
 
     #[test]

@@ -16,8 +16,8 @@ mod impairment;
 mod line;
 mod pump;
 
+use std::sync::Arc;
 use std::sync::mpsc::{Sender, channel};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 
 use anyhow::{Context, Result};
@@ -53,8 +53,6 @@ pub struct Counters {
 pub struct Emulator {
     commands: Sender<Command>,
     waker: Arc<Waker>,
-    /// What each direction does now.
-    state: Mutex<[Impairment; 2]>,
     thread: Option<JoinHandle<Result<()>>>,
 }
 
@@ -65,25 +63,19 @@ impl Emulator {
         let (commands, received) = channel();
         let pump = namespace.enter(|| Pump::new(names, seed, received, Arc::clone(&waker)))??;
         let thread = namespace.spawn("emulator", move || pump.run())?;
-        Ok(Emulator { commands, waker, state: Mutex::default(), thread: Some(thread) })
+        Ok(Emulator { commands, waker, thread: Some(thread) })
     }
 
     /// Changes one direction.
     pub fn set(&self, direction: Direction, impairment: Impairment) -> Result<Moment> {
         let mut changes = [None; 2];
         changes[direction as usize] = Some(impairment);
-        self.change(changes)
+        self.change(|done| Command::Set(Box::new(changes), done))
     }
 
     /// Changes both directions at one moment.
     pub fn set_both(&self, impairment: Impairment) -> Result<Moment> {
-        self.change([Some(impairment); 2])
-    }
-
-    /// What `direction` does now.
-    #[must_use]
-    pub fn impairment(&self, direction: Direction) -> Impairment {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)[direction as usize]
+        self.change(|done| Command::Set(Box::new([Some(impairment); 2]), done))
     }
 
     /// What became of the frames of `direction` so far.
@@ -99,19 +91,12 @@ impl Emulator {
 
     /// Sets the black hole of both directions and leaves the rest as it is.
     pub fn set_black_hole(&self, black_hole: bool) -> Result<Moment> {
-        let changes =
-            Direction::BOTH.map(|direction| Some(Impairment { black_hole, ..self.impairment(direction) }));
-        self.change(changes)
+        self.change(|done| Command::BlackHole(black_hole, done))
     }
 
-    fn change(&self, changes: [Option<Impairment>; 2]) -> Result<Moment> {
+    fn change(&self, command: impl FnOnce(Sender<u64>) -> Command) -> Result<Moment> {
         let before_ns = monotonic_ns()?;
-        let after_ns = self.ask(|done| Command::Set(Box::new(changes), done))?;
-        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        for (now, change) in state.iter_mut().zip(changes) {
-            *now = change.unwrap_or(*now);
-        }
-        Ok(Moment { before_ns, after_ns })
+        Ok(Moment { before_ns, after_ns: self.ask(command)? })
     }
 
     /// Gives a command and waits for its answer.
@@ -133,6 +118,7 @@ impl Drop for Emulator {
         }
     }
 }
+
 /// A socket on the NIC `name` that knows when frames come in.
 fn open(name: &str) -> Result<PacketSocket> {
     let socket = PacketSocket::open(name)?;

@@ -22,7 +22,6 @@ pub mod machine;
 pub mod memory;
 pub mod mptcp;
 pub mod netns;
-mod news;
 pub mod options;
 pub mod prerequisites;
 pub mod process;

@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 use anyhow::Result;
 use nix::sched::{CpuSet, sched_getaffinity};
 use nix::unistd::Pid;
+use rustix::system::{sysinfo, uname};
 use serde::{Deserialize, Serialize};
 
 use crate::tool;
@@ -38,16 +39,13 @@ impl Machine {
     #[must_use]
     pub fn look() -> Machine {
         let processors = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
-        let memory = fs::read_to_string("/proc/meminfo").unwrap_or_default();
-        let load = fs::read_to_string("/proc/loadavg").unwrap_or_default();
-        let kilobytes =
-            value_of(&memory, "MemTotal").split_whitespace().next().and_then(|size| size.parse().ok());
+        let (system, load) = (sysinfo(), fs::read_to_string("/proc/loadavg").unwrap_or_default());
         Machine {
             cpu: value_of(&processors, "model name").to_string(),
             cores: available_parallelism().map_or(1, Into::into),
-            memory_bytes: kilobytes.unwrap_or(0_u64) * 1024,
+            memory_bytes: system.totalram * u64::from(system.mem_unit),
             load_before: load.split_whitespace().next().and_then(|load| load.parse().ok()),
-            kernel: fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default().trim().to_string(),
+            kernel: uname().release().to_string_lossy().into_owned(),
             commit: commit(),
             date: said(tool::words("date", "--utc +%Y-%m-%dT%H:%M:%SZ")),
         }

@@ -184,7 +184,7 @@ impl Topology {
         (0..self.plan.links.len()).map(nic).collect()
     }
 
-    /// A picture of it for people.
+    /// A picture of two hosts for people.
     #[must_use]
     pub fn drawing(&self) -> String {
         drawing::draw(&self.plan)

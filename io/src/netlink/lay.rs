@@ -2,15 +2,18 @@
 
 use std::os::fd::{AsFd, AsRawFd};
 
-use netlink_packet_core::{NLM_F_CREATE, NLM_F_EXCL};
-use netlink_packet_route::RouteNetlinkMessage;
+use netlink_packet_core::{DefaultNla, NLM_F_CREATE, NLM_F_EXCL};
 use netlink_packet_route::link::{
-    BridgePortState, BridgeStpState, InfoBridge, InfoBridgePort, InfoData, InfoKind, InfoPortData,
-    InfoPortKind, InfoVeth, LinkAttribute, LinkFlags, LinkInfo, LinkMessage,
+    BridgePortState, BridgeStpState, InfoBridge, InfoData, InfoKind, InfoVeth, LinkAttribute, LinkFlags,
+    LinkInfo, LinkMessage, LinkProtoInfoBridge,
 };
+use netlink_packet_route::{AddressFamily, RouteNetlinkMessage};
 
 use super::device::named;
 use super::{NetlinkError, change};
+
+/// linux/if_link.h.
+const IFLA_BRPORT_STATE: u16 = 1;
 
 /// Makes a veth pair, both ends down: `near` here and `far` in `namespace`.
 ///
@@ -51,18 +54,18 @@ pub fn plug(index: u32, bridge: u32) -> Result<(), NetlinkError> {
         .map_err(|error| NetlinkError::new("plug a device into a bridge", error))
 }
 
-/// Has the bridge's port of this index pass frames, or swallow all in both directions; carrier stays.
+/// Has the bridge's port of this index pass frames, or swallow all in both directions; carrier stays. It takes a message of the
+/// bridge's own family: where the state stands in the link's information, the kernel (6.18) leaves it as it is.
 ///
 /// # Errors
 /// [`NetlinkError`].
 pub fn set_port(index: u32, passes: bool) -> Result<(), NetlinkError> {
     let state = if passes { BridgePortState::Forwarding } else { BridgePortState::Disabled };
-    let port = InfoPortData::BridgePort(vec![InfoBridgePort::State(state)]);
+    let state = LinkProtoInfoBridge::Other(DefaultNla::new(IFLA_BRPORT_STATE, vec![state.into()]));
     let mut message = LinkMessage::default();
-    message.header.index = index;
-    let info = vec![LinkInfo::PortKind(InfoPortKind::Bridge), LinkInfo::PortData(port)];
-    message.attributes.push(LinkAttribute::LinkInfo(info));
-    change(RouteNetlinkMessage::NewLink(message), 0)
+    (message.header.interface_family, message.header.index) = (AddressFamily::Bridge, index);
+    message.attributes.push(LinkAttribute::ProtoInfoBridge(vec![state]));
+    change(RouteNetlinkMessage::SetLink(message), 0)
         .map_err(|error| NetlinkError::new("set the state of a bridge's port", error))
 }
 

@@ -7,8 +7,7 @@
 //! Frames keep their order unless jitter may change it, also when the impairment changes between them. What is on
 //! the way keeps the time that it got; a black hole swallows it. Memory is bounded by [`STORED_BYTES_MAX`].
 
-use std::cmp::Reverse;
-use std::collections::{BinaryHeap, VecDeque};
+use std::collections::VecDeque;
 use std::time::Duration;
 
 use rand::rngs::StdRng;
@@ -31,8 +30,8 @@ pub(super) struct Line {
     queue: VecDeque<(u64, u64)>,
     /// Bytes in `queue`.
     queued_bytes: u64,
-    /// On the way; the first to come out is on top.
-    flying: BinaryHeap<Reverse<Flying>>,
+    /// On the way, in the order in which they come out, with when that is, in nanoseconds.
+    flying: VecDeque<(u64, Box<[u8]>)>,
     /// Out, and not yet told of.
     landed: VecDeque<Box<[u8]>>,
     /// When the first of `landed` came out, in nanoseconds.
@@ -41,19 +40,9 @@ pub(super) struct Line {
     told: usize,
     /// Bytes in `flying` and `landed`.
     stored_bytes: usize,
-    /// Frames that have flown; breaks ties of time.
-    number: u64,
     /// When the latest frame comes out, in nanoseconds.
     latest_ns: u64,
     counters: Counters,
-}
-
-/// A frame on the way, ordered by when it comes out.
-#[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct Flying {
-    at_ns: u64,
-    number: u64,
-    frame: Box<[u8]>,
 }
 
 impl Line {
@@ -64,12 +53,11 @@ impl Line {
             random: StdRng::seed_from_u64(seed),
             queue: VecDeque::new(),
             queued_bytes: 0,
-            flying: BinaryHeap::new(),
+            flying: VecDeque::new(),
             landed: VecDeque::new(),
             landed_since_ns: 0,
             told: 0,
             stored_bytes: 0,
-            number: 0,
             latest_ns: 0,
             counters: Counters::default(),
         }
@@ -81,6 +69,11 @@ impl Line {
         if impairment.black_hole {
             self.swallow_all();
         }
+    }
+
+    /// Begins or ends the black hole, and leaves the rest as it is.
+    pub(super) fn set_black_hole(&mut self, black_hole: bool) {
+        self.set(Impairment { black_hole, ..self.impairment });
     }
 
     /// Takes `frame`, which arrives at `now_ns`. `true`: it departs at once, and the caller sends it.
@@ -107,8 +100,8 @@ impl Line {
             return true;
         }
         self.stored_bytes += frame.len();
-        self.number += 1;
-        self.flying.push(Reverse(Flying { at_ns, number: self.number, frame: frame.into() }));
+        let place = self.flying.partition_point(|(before_ns, _)| *before_ns <= at_ns);
+        self.flying.insert(place, (at_ns, frame.into()));
         false
     }
 
@@ -126,7 +119,7 @@ impl Line {
 
     /// When [`Line::depart`] will have something, in nanoseconds; `None`: not before something arrives.
     pub(super) fn next_ns(&self) -> Option<u64> {
-        let lands_ns = self.flying.peek().map_or(NEVER_NS, |Reverse(flying)| flying.at_ns);
+        let lands_ns = self.flying.front().map_or(NEVER_NS, |(at_ns, _)| *at_ns);
         let next_ns = if self.told > 0 { 0 } else { lands_ns.min(self.told_at_ns()) };
         (next_ns != NEVER_NS).then_some(next_ns)
     }
@@ -153,11 +146,8 @@ impl Line {
 
     /// When the last bit of a frame that arrives now leaves; `None`: there is no room for it.
     fn transmit(&mut self, now_ns: u64, wire: Size, bytes: usize) -> Option<u64> {
-        while let Some((sent_ns, bytes)) = self.queue.front()
-            && *sent_ns <= now_ns
-        {
+        while let Some((_, bytes)) = self.queue.pop_front_if(|(sent_ns, _)| *sent_ns <= now_ns) {
             self.queued_bytes -= bytes;
-            self.queue.pop_front();
         }
         let is_full = self.queued_bytes > 0 && self.queued_bytes + wire.bytes > self.impairment.queue_limit();
         if is_full || self.stored_bytes + bytes > STORED_BYTES_MAX {
@@ -187,14 +177,11 @@ impl Line {
 
     /// Moves what is out by now from `flying` to `landed`.
     fn land(&mut self, now_ns: u64) {
-        while let Some(Reverse(first)) = self.flying.peek()
-            && first.at_ns <= now_ns
-        {
+        while let Some((at_ns, frame)) = self.flying.pop_front_if(|(at_ns, _)| *at_ns <= now_ns) {
             if self.landed.is_empty() {
-                self.landed_since_ns = first.at_ns;
+                self.landed_since_ns = at_ns;
             }
-            let flying = self.flying.pop().map(|Reverse(flying)| flying.frame);
-            self.landed.extend(flying);
+            self.landed.push_back(frame);
         }
     }
 
@@ -214,7 +201,7 @@ impl Line {
     }
 
     fn swallow_all(&mut self) {
-        let flying = self.flying.drain().map(|Reverse(flying)| flying.frame);
+        let flying = self.flying.drain(..).map(|(_, frame)| frame);
         let frames = flying.chain(self.landed.drain(..)).map(|frame| size(&frame).frames);
         self.counters.swallowed += frames.sum::<u64>();
         self.queue.clear();

@@ -31,6 +31,8 @@ const COMMAND: u64 = 2;
 pub(super) enum Command {
     /// Change directions, and say when that was done.
     Set(Box<[Option<Impairment>; 2]>, Sender<u64>),
+    /// Begin or end the black hole of both directions, and say when that was done.
+    BlackHole(bool, Sender<u64>),
     /// Use another NIC at this side, and say when that is done.
     Plug(usize, PacketSocket, Sender<()>),
     /// Say what became of the frames.
@@ -109,6 +111,10 @@ impl Pump {
                             line.set(impairment);
                         }
                     }
+                    done.send(now_ns()).ok();
+                }
+                Command::BlackHole(black_hole, done) => {
+                    self.lines.iter_mut().for_each(|line| line.set_black_hole(black_hole));
                     done.send(now_ns()).ok();
                 }
                 Command::Plug(side, socket, done) => {

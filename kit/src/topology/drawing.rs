@@ -1,19 +1,13 @@
-//! Draws a plan as text: two hosts as a picture, more of them as a list.
+//! Draws a plan of two hosts and their switches as text.
 
-use std::fmt::Write;
-
-use super::{LinkPlan, Plan, Wiring, nic};
+use super::{LinkPlan, Plan, nic};
 
 /// The picture, ending with a line end.
 pub(super) fn draw(plan: &Plan) -> String {
-    if plan.hosts == 2 { two_hosts(plan) } else { list(plan) }
-}
-
-fn two_hosts(plan: &Plan) -> String {
     let mut picture = frame('┌', '┐');
     for (link, link_plan) in plan.links.iter().enumerate() {
         let hosts = if link == 0 { ["h1", "h2"] } else { ["  ", "  "] };
-        picture.push_str(&row(hosts, &nic(link), &middle(plan, link, link_plan)));
+        picture.push_str(&row(hosts, &nic(link), &middle(link, link_plan)));
     }
     picture.push_str(&frame('└', '┘'));
     picture
@@ -28,22 +22,8 @@ fn frame(left: char, right: char) -> String {
 }
 
 /// What lies between the NICs, 24 characters wide.
-fn middle(plan: &Plan, link: usize, link_plan: &LinkPlan) -> String {
-    let inscription = match plan.wiring {
-        Wiring::Switch | Wiring::Emulator => format!("[ s{} · {} ]", link + 1, rate(link_plan)),
-        Wiring::Cable => format!(" {} ", rate(link_plan)),
-    };
-    format!("{inscription:─^24}")
-}
-
-fn list(plan: &Plan) -> String {
-    let mut lines = String::new();
-    for (link, link_plan) in plan.links.iter().enumerate() {
-        let ports: Vec<String> = (1..=plan.hosts).map(|host| format!("h{host}.{}", nic(link))).collect();
-        writeln!(lines, "  s{} · {}: {}", link + 1, rate(link_plan), ports.join(" "))
-            .expect("a string takes every line");
-    }
-    lines
+fn middle(link: usize, plan: &LinkPlan) -> String {
+    format!("{:─^24}", format!("[ s{} · {} ]", link + 1, rate(plan)))
 }
 
 fn rate(plan: &LinkPlan) -> String {
@@ -65,11 +45,5 @@ mod tests {
   └────┘                                    └────┘
 ";
         assert_eq!(draw(&plan), expected);
-    }
-
-    #[test]
-    fn three_hosts_are_listed() {
-        let plan = Plan { hosts: 3, ..Plan::two_hosts(vec![LinkPlan::unshaped()]) };
-        assert_eq!(draw(&plan), "  s1 · unshaped: h1.eth1 h2.eth1 h3.eth1\n");
     }
 }

@@ -36,8 +36,6 @@ const TIMER_SLACK: u64 = 1_000;
 pub struct Outcome {
     /// Round trips of those that came back.
     pub trips: RoundTrips,
-    /// Taken by the sending socket, per second.
-    pub sent_per_second: f64,
     /// Came back, per second.
     pub returned_per_second: f64,
 }
@@ -70,12 +68,8 @@ pub fn offer(
     let times = joined(reading)?;
     let sent = sent?;
     ensure!(!times.is_empty(), "none of {sent} datagrams came back");
-    let seconds = duration.as_secs_f64();
-    Ok(Outcome {
-        trips: RoundTrips::of(&times),
-        sent_per_second: sent as f64 / seconds,
-        returned_per_second: times.len() as f64 / seconds,
-    })
+    let returned_per_second = times.len() as f64 / duration.as_secs_f64();
+    Ok(Outcome { trips: RoundTrips::of(&times), returned_per_second })
 }
 
 fn send(socket: &UdpSocket, start: Instant, per_second: u64, duration: Duration) -> Result<u64> {

@@ -1,4 +1,4 @@
-//! iperf3: TCP (CUBIC) or UDP flows and what both of its ends measured.
+//! iperf3: TCP flows (CUBIC) and what both of its ends measured.
 
 use std::net::IpAddr;
 use std::process::Command;
@@ -10,7 +10,6 @@ use serde::Deserialize;
 use super::{CONGESTION, Stream, wait_until_listening};
 use crate::netns::Namespace;
 use crate::process::Process;
-use crate::rate::Bitrate;
 
 /// Where the server listens.
 pub const PORT: u16 = 5201;
@@ -23,20 +22,6 @@ pub struct Server {
     _process: Process,
 }
 
-/// What flows.
-#[derive(Clone, Copy, Debug)]
-pub enum Kind {
-    /// As much as TCP with CUBIC takes.
-    Tcp(Stream),
-    /// Datagrams of `bytes` at `rate`.
-    Udp {
-        /// Payload of a datagram.
-        bytes: u16,
-        /// Payload per second.
-        rate: Bitrate,
-    },
-}
-
 /// A flow to be run.
 #[derive(Clone, Copy, Debug)]
 pub struct Flow {
@@ -46,8 +31,8 @@ pub struct Flow {
     pub seconds: u32,
     /// Number of connections at once; what they do is added up.
     pub connections: u8,
-    /// What flows.
-    pub kind: Kind,
+    /// What carries each.
+    pub stream: Stream,
 }
 
 /// A flow that runs.
@@ -64,10 +49,8 @@ pub struct Outcome {
     pub bytes: u64,
     /// Payload that arrived, in 10^9 bits per second of the whole run.
     pub gbps: f64,
-    /// TCP segments sent again; zero for UDP.
+    /// TCP segments sent again.
     pub retransmits: u64,
-    /// Datagrams that did not arrive; zero for TCP.
-    pub lost: u64,
     /// Payload sent in each tenth of a second, in 10^9 bits per second.
     pub intervals_gbps: Vec<f64>,
 }
@@ -87,26 +70,15 @@ impl Flow {
     /// One TCP flow.
     #[must_use]
     pub const fn tcp(server: IpAddr, seconds: u32) -> Flow {
-        Flow { server, seconds, connections: 1, kind: Kind::Tcp(Stream::Tcp) }
+        Flow { server, seconds, connections: 1, stream: Stream::Tcp }
     }
 
     /// Starts the flow from `client`.
     pub fn start(&self, client: &Namespace) -> Result<Running> {
-        let stream = match self.kind {
-            Kind::Tcp(stream) => stream,
-            Kind::Udp { .. } => Stream::Tcp,
-        };
-        let mut command = program(client, stream);
+        let mut command = program(client, self.stream);
         command.args(["--client", &self.server.to_string(), "--port", &PORT.to_string()]);
         command.args(["--time", &self.seconds.to_string(), "--interval", "0.1", "--json"]);
-        command.args(["--parallel", &self.connections.to_string()]);
-        match self.kind {
-            Kind::Tcp(_) => command.args(["--congestion", CONGESTION]),
-            Kind::Udp { bytes, rate } => {
-                let (bytes, rate) = (bytes.to_string(), rate.bits_per_second().to_string());
-                command.args(["--udp", "--length", &bytes, "--bitrate", &rate])
-            }
-        };
+        command.args(["--parallel", &self.connections.to_string(), "--congestion", CONGESTION]);
         let limit = Duration::from_secs(self.seconds.into()) + OVERTIME;
         Ok(Running { process: Process::start(command)?, limit })
     }
@@ -149,12 +121,11 @@ struct Interval {
     sum: Sum,
 }
 
-/// TCP reports hold `sum_sent` and `sum_received`, UDP reports `sum`, which counts what was sent.
+/// A report of failure may have neither.
 #[derive(Deserialize)]
 struct End {
     sum_sent: Option<Sum>,
     sum_received: Option<Sum>,
-    sum: Option<Sum>,
 }
 
 #[derive(Deserialize)]
@@ -163,39 +134,19 @@ struct Sum {
     bits_per_second: f64,
     #[serde(default)]
     retransmits: u64,
-    #[serde(default)]
-    lost_packets: u64,
-    #[serde(default)]
-    packets: u64,
-}
-
-impl Sum {
-    /// Share of the datagrams that arrived.
-    fn arrived(&self) -> f64 {
-        if self.packets == 0 { 1.0 } else { 1.0 - self.lost_packets as f64 / self.packets as f64 }
-    }
 }
 
 fn outcome(report: &str) -> Result<Outcome> {
-    let report: Report = serde_json::from_str(report)?;
-    if let Some(error) = report.error {
+    let Report { intervals, end, error } = serde_json::from_str(report)?;
+    if let Some(error) = error {
         bail!("{error}");
     }
-    let intervals_gbps = report.intervals.iter().map(|interval| interval.sum.bits_per_second / 1e9).collect();
-    if let (Some(sent), Some(received)) = (&report.end.sum_sent, &report.end.sum_received)
-        && report.end.sum.is_none()
-    {
-        let (bytes, gbps, retransmits) = (received.bytes, received.bits_per_second / 1e9, sent.retransmits);
-        return Ok(Outcome { bytes, gbps, retransmits, lost: 0, intervals_gbps });
-    }
-    let sum = report.end.sum.context("no summary in it")?;
-    let datagrams = sum.packets.saturating_sub(sum.lost_packets);
+    let (sent, received) = end.sum_sent.zip(end.sum_received).context("no summary in it")?;
     Ok(Outcome {
-        bytes: sum.bytes.checked_div(sum.packets).unwrap_or(0) * datagrams,
-        gbps: sum.bits_per_second / 1e9 * sum.arrived(),
-        retransmits: 0,
-        lost: sum.lost_packets,
-        intervals_gbps,
+        bytes: received.bytes,
+        gbps: received.bits_per_second / 1e9,
+        retransmits: sent.retransmits,
+        intervals_gbps: intervals.iter().map(|interval| interval.sum.bits_per_second / 1e9).collect(),
     })
 }
 
@@ -209,18 +160,9 @@ mod tests {
             "sum_sent": {"bytes": 1100, "bits_per_second": 1.1e9, "retransmits": 3},
             "sum_received": {"bytes": 1000, "bits_per_second": 1e9}}}"#;
         let outcome = outcome(report).unwrap();
-        assert_eq!((outcome.bytes, outcome.retransmits, outcome.lost), (1000, 3, 0));
+        assert_eq!((outcome.bytes, outcome.retransmits), (1000, 3));
         assert_eq!(outcome.gbps.to_bits(), 1.0_f64.to_bits());
         assert_eq!(outcome.intervals_gbps.len(), 1);
-    }
-
-    #[test]
-    fn a_udp_report_counts_what_arrived() {
-        let report = r#"{"intervals": [], "end": {
-            "sum": {"bytes": 1000, "bits_per_second": 1e9, "packets": 10, "lost_packets": 4}}}"#;
-        let outcome = outcome(report).unwrap();
-        assert_eq!((outcome.bytes, outcome.lost), (600, 4));
-        assert!((outcome.gbps - 0.6).abs() < 1e-9);
     }
 
     #[test]

@@ -24,8 +24,6 @@ pub struct RoundTrips {
     pub p50_us: f64,
     /// 99 of 100 were not longer, in microseconds.
     pub p99_us: f64,
-    /// The longest, in microseconds.
-    pub max_us: f64,
 }
 
 /// Plays from `client` to `server`, which has the address `at`, for the time `duration`.
@@ -64,7 +62,6 @@ impl RoundTrips {
             count: times.len(),
             p50_us: microseconds(times.value_at_quantile(0.5)),
             p99_us: microseconds(times.value_at_quantile(0.99)),
-            max_us: microseconds(times.max()),
         }
     }
 }

@@ -10,7 +10,7 @@ pub mod waiting;
 use std::net::SocketAddr;
 use std::process::ExitCode;
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use anyhow::Result;
 use clap::Args;
@@ -18,7 +18,7 @@ use clap::builder::RangedU64ValueParser;
 use tabane_engine::receive::Method;
 
 use tabane_kit::bundle::{self, Bundle, DEVICE};
-use tabane_kit::cpu;
+use tabane_kit::cpu::used_during;
 use tabane_kit::options::Common;
 use tabane_kit::progress;
 use tabane_kit::report::{Report, Table, Verdict};
@@ -30,9 +30,10 @@ pub fn choose(engine: Method, bundles: &[Bundle<'_>]) -> Result<()> {
     bundles.iter().try_for_each(|bundle| bundle.ask(&["receive", DEVICE, engine.name()]).map(drop))
 }
 
-/// Processor time that the daemons of `bundles` have used, in seconds.
-pub fn daemons_seconds(bundles: &[Bundle<'_>]) -> Result<f64> {
-    bundles.iter().filter_map(Bundle::pid).map(cpu::exact_seconds).sum()
+/// Does `work`; returns also what part of a processor the daemons of `bundles` took meanwhile, in percent.
+pub fn share_during<T>(bundles: &[Bundle<'_>], work: impl FnOnce() -> Result<T>) -> Result<(T, f64)> {
+    let (done, used) = used_during(&Bundle::pids(bundles), work)?;
+    Ok((done, 100.0 * used.processes_seconds / used.wall_seconds))
 }
 
 /// The receive engines at loads from 10/s to 1,000,000/s: round trips and CPU
@@ -138,11 +139,8 @@ fn sample(
     choose(engine, bundles)?;
     thread::sleep(SETTLE);
     let at = SocketAddr::new(bundle::address(1), 0);
-    let (start, before) = (Instant::now(), daemons_seconds(bundles)?);
-    let duration = Duration::from_secs(seconds.into());
-    let outcome = echoes::offer(topology.host(0), topology.host(1), at, load, duration)?;
-    let used = daemons_seconds(bundles)? - before;
-    let cpu = 100.0 * used / start.elapsed().as_secs_f64();
+    let (duration, hosts) = (Duration::from_secs(seconds.into()), [0, 1].map(|host| topology.host(host)));
+    let (outcome, cpu) = share_during(bundles, || echoes::offer(hosts[0], hosts[1], at, load, duration))?;
     let values = [outcome.trips.p50_us, outcome.trips.p99_us, cpu, outcome.returned_per_second];
     for ((figure, _, unit), value) in FIGURES.iter().zip(values) {
         report.push(key(load, engine, figure), unit, value);

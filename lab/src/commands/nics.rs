@@ -38,8 +38,11 @@ const SUPERFRAME_MIN: f64 = 3_000.0;
 /// Most frames in cells beside files by the kernel path: neighbours' questions.
 const FEW: f64 = 100.0;
 
-/// Figures of so many connections: key, unit, and how they are computed.
-const FIGURES: [(&str, &str, fn(&Speed) -> f64); 3] = [
+/// A figure of so many connections.
+type Figure = fn(&Speed) -> f64;
+
+/// All of them: key, unit, and how they are computed.
+const FIGURES: [(&str, &str, Figure); 3] = [
     ("throughput", "Mbit/s", |speed| speed.mbit),
     ("cpu", "s/GB", |speed| speed.cpu_s_per_gb),
     ("retransmits", "segments", |speed| speed.retransmits as f64),

@@ -38,8 +38,17 @@ pub(super) fn parse(file: &str, text: &str) -> Result<Scenario, Vec<Problem>> {
 }
 
 impl Scenario {
-    /// With what follows from what is given.
+    /// With what follows from what is given: lists without anything are as usual, and have nothing twice.
     fn filled_in(mut self) -> Scenario {
+        fn each_once<T: PartialEq + Copy>(list: &mut Vec<T>, usual: Vec<T>) {
+            let given = if list.is_empty() { usual } else { std::mem::take(list) };
+            let is_new = |number: &usize| !given[..*number].contains(&given[*number]);
+            *list = (0..given.len()).filter(is_new).map(|number| given[number]).collect();
+        }
+        let usual = Scenario::default();
+        each_once(&mut self.places, usual.places);
+        each_once(&mut self.show, usual.show);
+        each_once(&mut self.contestants, usual.contestants);
         let alike = |link: Link| vec![Link { count: 1, ..link.clone() }; link.count.into()];
         self.links = self.links.into_iter().flat_map(alike).collect();
         self.warm_up = Some(self.warm_up());
@@ -73,15 +82,18 @@ impl Source<'_> {
         };
         let at = error.span().map(|span| span.start);
         let key = at.and_then(|at| key_at(self.top.as_ref()?, at)).unwrap_or_default();
-        let place = self.place(error.span(), key);
-        if self.top.is_none() {
-            return Problem::new(&place, format!("not TOML: {message}"), "");
-        }
         let typed = what.split('`').nth(1).unwrap_or_default();
         let known: Vec<&str> = allowed.split(", ").collect();
-        let near = nearest(typed, &known).filter(|_| what.contains("unknown"));
-        let near = near.map_or_else(String::new, |near| format!(" (did you mean `{near}`?)"));
-        Problem::new(&place, format!("{what}{near}"), allowed)
+        let near = nearest(typed, &known).map_or(String::new(), |near| format!(" (did you mean `{near}`?)"));
+        let (key, what) = match what.split(" `").next() {
+            _ if self.top.is_none() => (key, format!("not TOML: {what}")),
+            Some("unknown field") => (key, format!("unknown key{near}")),
+            Some("unknown variant") => (key, format!("{} is unknown{near}", quoted(typed))),
+            Some("missing field") => (format!("{key}.{typed}"), "is not given".to_owned()),
+            _ if what.ends_with("is unknown") => (key, format!("{what}{near}")),
+            _ => (key, what.to_owned()),
+        };
+        Problem::new(&self.place(error.span(), key), what, allowed)
     }
 
     /// Where a key stands, or else its table: the key of `table`, of its element `number` where it has several.
@@ -156,10 +168,12 @@ impl Check<'_> {
         }
     }
 
-    /// A key that some kinds take, whose value has to be given where it is `needed`.
-    fn key_of_kind(&mut self, spot: Spot, is_given: bool, is_taken: bool, needed: Option<&str>) {
+    /// A key of `kinds`, whose value has to be given where it is `needed`.
+    fn key_of(&mut self, kinds: &str, spot: Spot, is_given: bool, is_taken: bool, needed: Option<&str>) {
         match needed {
-            _ if is_given && !is_taken => self.refuse(spot, "is not for this kind", "keys of the kind"),
+            _ if is_given && !is_taken => {
+                self.refuse(spot, "is no key of this kind", format!("in kind {kinds}"));
+            }
             Some(allowed) if is_taken && !is_given => self.refuse(spot, "is not given", allowed),
             _ => {}
         }
@@ -235,9 +249,9 @@ impl Check<'_> {
         self.bounded(spot("pps"), flow.per_second(), 1..=200_000);
         self.bounded(spot("bytes"), flow.payload(), BYTES);
         let (is_file, is_udp) = (flow.kind == FlowKind::File, flow.kind == FlowKind::Udp);
-        self.key_of_kind(spot("size"), flow.size.is_some(), is_file, Some(Size::ALLOWED));
-        self.key_of_kind(spot("pps"), flow.pps.is_some(), is_udp, None);
-        self.key_of_kind(spot("bytes"), flow.bytes.is_some(), is_udp, None);
+        self.key_of("file", spot("size"), flow.size.is_some(), is_file, Some(Size::ALLOWED));
+        self.key_of("udp", spot("pps"), flow.pps.is_some(), is_udp, None);
+        self.key_of("udp", spot("bytes"), flow.bytes.is_some(), is_udp, None);
         self.number(spot("from"), Some(flow.from.into()), hosts, "host");
         self.number(spot("to"), Some(flow.to.into()), hosts, "host");
         self.number(spot("bare"), flow.bare.map(Into::into), links, "link");
@@ -250,7 +264,7 @@ impl Check<'_> {
     fn fault(&mut self, number: usize, fault: &Fault, scenario: &Scenario, links: usize) {
         let spot = |key| ("fault", number, key);
         let of_host = matches!(fault.kind, FaultKind::OneWay | FaultKind::Cable);
-        self.key_of_kind(spot("host"), fault.host.is_some(), of_host, None);
+        self.key_of("one-way, cable", spot("host"), fault.host.is_some(), of_host, None);
         for (key, is_given, kind, allowed) in [
             ("rate", fault.rate.is_some(), FaultKind::Rate, Rate::ALLOWED),
             ("delay", fault.delay.is_some(), FaultKind::Delay, Time::ALLOWED),
@@ -258,7 +272,7 @@ impl Check<'_> {
             ("loss", fault.loss.is_some(), FaultKind::Loss, Share::ALLOWED),
             ("corruption", fault.corruption.is_some(), FaultKind::Corruption, Share::ALLOWED),
         ] {
-            self.key_of_kind(spot(key), is_given, fault.kind == kind, Some(allowed));
+            self.key_of(key, spot(key), is_given, fault.kind == kind, Some(allowed));
         }
         self.number(spot("host"), fault.host.map(Into::into), scenario.hosts.into(), "host");
         self.number(spot("link"), Some(fault.link), links, "link");

@@ -32,7 +32,7 @@ pub(super) enum Running<'s> {
     File { transfer: Transfer, start_ns: u64 },
     Datagrams(Sequence),
     Trips(ScopedJoinHandle<'s, Result<RoundTrips>>),
-    App { load: app::Load, _server: app::Server },
+    App(Box<(app::Load, app::Server)>),
 }
 
 /// What became of a flow.
@@ -86,7 +86,7 @@ impl<'s> Running<'s> {
                 let app = flow.kind.app().context("an application")?;
                 let server = app.serve(to, seed)?;
                 let seconds = u32::try_from(duration.as_secs())?.max(1);
-                Running::App { load: server.load(app, from, at.ip(), seconds)?, _server: server }
+                Running::App(Box::new((server.load(app, from, at.ip(), seconds)?, server)))
             }
             FlowKind::PingPong => {
                 Running::Trips(scope.spawn(move || ping_pong::play(from, to, at, stream, duration)))
@@ -116,7 +116,7 @@ impl<'s> Running<'s> {
             Running::Trips(trips) => {
                 Finished::Trips(trips.join().unwrap_or_else(|panic| resume_unwind(panic))?)
             }
-            Running::App { load, .. } => Finished::App(load.finish()?),
+            Running::App(app) => Finished::App(app.0.finish()?),
         })
     }
 }
@@ -133,7 +133,7 @@ impl Mark {
         let arrived = |flow: &Running<'_>| match flow {
             Running::Stream(transfer) => transfer.arrived(),
             Running::File { transfer, .. } => transfer.arrived(),
-            Running::Datagrams(_) | Running::Trips(_) | Running::App { .. } => 0,
+            Running::Datagrams(_) | Running::Trips(_) | Running::App(_) => 0,
         };
         Ok(Mark { at_ns: monotonic_ns()?, bytes: flows.iter().map(arrived).collect() })
     }

@@ -64,6 +64,9 @@ fn the_shortest_scenario_has_two_hosts_and_compares_the_bundle_with_the_link() {
     let keys: Vec<&str> = scenario.contestants.iter().copied().map(Contestant::key).collect();
     assert_eq!((scenario.hosts, scenario.repeats, keys), (2, 3, vec!["best-link", "adaptive"]));
     assert_eq!((scenario.flows[0].from, scenario.flows[0].to), (0, 1));
+    let lists = "in = []\ncontestants = [\"mptcp\", \"rr\", \"mptcp\"]";
+    let listed = parse("f.toml", &with("top", lists)).unwrap();
+    assert_eq!((listed.places, listed.contestants.len()), (scenario.places.clone(), 2));
     assert_eq!(scenario.flows[0].kind, FlowKind::Tcp);
     assert_eq!(parse("f.toml", &scenario.to_string()), Ok(scenario));
 }
@@ -84,7 +87,7 @@ fn a_value_that_is_none_is_named_with_its_line_its_key_and_what_is_allowed() {
         (
             "top",
             "durration = \"4 s\"",
-            "f.toml:1: durration: unknown field `durration` (did you mean `duration`?); allowed: about, in, ",
+            "f.toml:1: durration: unknown key (did you mean `duration`?); allowed: about, in, ",
         ),
         ("top", "hosts = 9", "f.toml:1: hosts: 9 is out of range; allowed: 2 to 8"),
         ("top", "hosts = true", "f.toml:1: hosts: invalid type: boolean `true`; allowed: u8"),
@@ -100,16 +103,16 @@ fn a_value_that_is_none_is_named_with_its_line_its_key_and_what_is_allowed() {
             "burst = \"1 GB/s\"",
             "f.toml:3: link.burst: unknown unit `GB/s`; allowed: a number and one of B, kB",
         ),
-        ("link", "coalesce = { frames = 8 }", "f.toml:3: link.coalesce: missing field `wait`"),
-        ("link", "router = { nat = true }", "f.toml:3: link.router: missing field `queue`"),
+        ("link", "coalesce = { frames = 8 }", "f.toml:3: link.coalesce.wait: is not given"),
+        ("link", "router = { nat = true }", "f.toml:3: link.router.queue: is not given"),
         ("flow", "kind = \"tcp\"", "f.toml:5: not TOML: duplicate key"),
         (
             "flow",
             "[[flow]]\nkind = \"udb\"",
-            "f.toml:6: flow.kind: unknown variant `udb` (did you mean `udp`?); allowed: tcp, quic, file, udp, ping-pong",
+            "f.toml:6: flow.kind: `udb` is unknown (did you mean `udp`?); allowed: tcp, quic, file, udp, ping-pong",
         ),
         ("flow", "to = 0", "f.toml:5: flow.to: 0 is out of range; allowed: from 1 on"),
-        ("flow", "[[want]]\nat_least = 1", "f.toml:5: want: missing field `figure`"),
+        ("flow", "[[want]]\nat_least = 1", "f.toml:5: want.figure: is not given"),
     ] {
         let found = problems(&with(place, line));
         if found.len() != 1 || !found[0].starts_with(said) {
@@ -128,12 +131,12 @@ fn whatever_is_wrong_about_values_beside_others_is_named() {
         "f.toml:1: warm_up: `4 s` is out of range; allowed: less than `duration`",
         "f.toml:4: link.router: has neither `rate` nor `trace`; allowed: `rate` or `trace`, and `queue`",
         "f.toml:5: flow.size: is not given; allowed: a number and one of B, kB",
-        "f.toml:9: flow.pps: is not for this kind; allowed: keys of the kind",
+        "f.toml:9: flow.pps: is no key of this kind; allowed: in kind udp",
         "f.toml:10: flow.to: 3 is out of range; allowed: 1 to 2 (a host of the scenario)",
         "f.toml:11: fault.loss: is not given; allowed: a number and one of ppm, %",
         "f.toml:13: fault.link: 2 is out of range; allowed: 1 to 1 (a link of the scenario)",
         "f.toml:14: fault.begins: `9 s` is out of range; allowed: less than `duration`",
-        "f.toml:15: fault.host: is not for this kind; allowed: keys of the kind",
+        "f.toml:15: fault.host: is no key of this kind; allowed: in kind one-way, cable",
         "f.toml:16: want: it wants nothing; allowed: `at_least`, `at_most`, both, or `apart`: numbers",
         "f.toml:18: flow: the flow goes from host 2 to itself; allowed: different `from` and `to`",
     ];

@@ -3,7 +3,7 @@
 //! pieces, or all, are copied before the device takes them.
 
 use std::net::SocketAddr;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use std::{fs, thread};
 
 use anyhow::{Context, Result, ensure};
@@ -13,7 +13,7 @@ use tabane_kit::status::{LINK_DOWN, LINK_UP, Questions};
 use tabane_kit::topology::Topology;
 use tabane_kit::workload::transfer::{Source, Transfer};
 use tabane_kit::workload::{Stream, ping_pong};
-use tabane_lab::commands::engines::{choose, daemons_seconds};
+use tabane_lab::commands::engines::{choose, share_during};
 
 use crate::case::{Case, DAEMON};
 use crate::traffic::stage::{
@@ -101,10 +101,11 @@ fn quiet(bundles: &[Bundle<'_>]) -> Result<()> {
     let before = statuses()?;
     let mut calmest = f64::MAX;
     for _ in 0..SPANS {
-        let (start, before) = (Instant::now(), daemons_seconds(bundles)?);
-        thread::sleep(QUIET / SPANS);
-        let used = daemons_seconds(bundles)? - before;
-        calmest = calmest.min(100.0 * used / start.elapsed().as_secs_f64() / bundles.len() as f64);
+        let ((), share) = share_during(bundles, || {
+            thread::sleep(QUIET / SPANS);
+            Ok(())
+        })?;
+        calmest = calmest.min(share / bundles.len() as f64);
     }
     for (before, after) in before.iter().zip(statuses()?) {
         let during = |name| after.counter(name) - before.counter(name);

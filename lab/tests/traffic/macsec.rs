@@ -17,7 +17,7 @@ use tabane_kit::cpu::{Usage, first};
 use tabane_kit::guest::Guest;
 use tabane_kit::topology::{LinkPlan, Plan, Topology, nic};
 use tabane_kit::workload::Stream;
-use tabane_kit::workload::iperf::{Flow, Kind, Server};
+use tabane_kit::workload::iperf::{Flow, Server};
 
 use crate::case::Case;
 use crate::traffic::data_path::{kernel, sent};
@@ -173,8 +173,7 @@ fn fill(
     by_programs: impl Fn() -> Result<u64>,
 ) -> Result<Measured> {
     let before = (Usage::now(&[])?, by_programs()?);
-    let flow = Flow { server, seconds: SECONDS, connections: 1, kind: Kind::Tcp(Stream::Tcp) };
-    let flow = flow.run(topology.host(0))?;
+    let flow = Flow::tcp(server, SECONDS).run(topology.host(0))?;
     let used = Usage::now(&[])?.since(before.0).machine_seconds;
     Ok(Measured {
         mbit: 1e3 * flow.gbps,

@@ -42,37 +42,29 @@ fn fields((attack, figures): &(Attack, Figures)) -> Value {
     json!({ "attack": attack.name(), "taken": figures.taken(), "share": figures.share(), "figures": figures })
 }
 
+/// A figure as the table has it.
+type Cell = fn(&Figures) -> String;
+
+const COLUMNS: [(&str, Cell); 11] = [
+    ("tried", |figures| figures.tried.to_string()),
+    ("dropped", |figures| figures.dropped.to_string()),
+    ("taken", |figures| figures.taken().to_string()),
+    ("links lost", |figures| figures.links_lost.to_string()),
+    ("answers", |figures| figures.answered.to_string()),
+    ("CPU", |figures| format!("{:.0}", figures.calm_cpu * 100.0)),
+    ("attacked", |figures| format!("{:.0}", figures.attacked_cpu * 100.0)),
+    ("MiB", |figures| format!("{:+.1}", figures.grown_mib)),
+    ("Mbit/s", |figures| format!("{:.1}", figures.calm_mbps)),
+    ("attacked", |figures| format!("{:.1}", figures.attacked_mbps)),
+    ("share", |figures| format!("{:.2}", figures.share())),
+];
+
 fn table(seen: &[(Attack, Figures)]) -> Table {
-    let head = [
-        "attack",
-        "tried",
-        "dropped",
-        "taken",
-        "links lost",
-        "answers",
-        "CPU",
-        "attacked",
-        "MiB",
-        "Mbit/s",
-        "attacked",
-        "share",
-    ];
-    let mut table = Table::new(&head);
+    let heads = COLUMNS.iter().map(|(head, _)| *head);
+    let mut table = Table::new(&["attack"].into_iter().chain(heads).collect::<Vec<_>>());
     for (attack, figures) in seen {
-        table.row(vec![
-            attack.name(),
-            figures.tried.to_string(),
-            figures.dropped.to_string(),
-            figures.taken().to_string(),
-            figures.links_lost.to_string(),
-            figures.answered.to_string(),
-            format!("{:.0}", figures.calm_cpu * 100.0),
-            format!("{:.0}", figures.attacked_cpu * 100.0),
-            format!("{:+.1}", figures.grown_mib),
-            format!("{:.1}", figures.calm_mbps),
-            format!("{:.1}", figures.attacked_mbps),
-            format!("{:.2}", figures.share()),
-        ]);
+        let cells = COLUMNS.iter().map(|(_, cell)| cell(figures));
+        table.row([attack.name()].into_iter().chain(cells).collect());
     }
     table
 }

@@ -2,7 +2,7 @@
 
 use std::net::SocketAddr;
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use serde::Serialize;
@@ -14,7 +14,7 @@ use super::watch::Watch;
 use super::{LINKS, Scene, with_key};
 use tabane_kit::bundle::{self, Bundle, DEVICE};
 use tabane_kit::clock::{monotonic_ns, wait_for};
-use tabane_kit::cpu::Usage;
+use tabane_kit::cpu::used_during;
 use tabane_kit::memory;
 use tabane_kit::status::{Questions, Status};
 use tabane_kit::topology::nic;
@@ -150,12 +150,10 @@ fn is_warm(pid: u32) -> Result<Option<()>> {
 
 /// What the transfer gets and the daemon takes while `work` is done.
 fn measure<T>(transfer: &Transfer, pid: u32, work: impl FnOnce() -> Result<T>) -> Result<(Window, T)> {
-    let (bytes, usage, since) = (transfer.arrived(), Usage::now(&[pid])?, Instant::now());
-    let done = work()?;
-    let seconds = since.elapsed().as_secs_f64();
-    let mbps = (transfer.arrived() - bytes) as f64 * 8e-6 / seconds;
-    let cpu = Usage::now(&[pid])?.since(usage).processes_seconds / seconds;
-    Ok((Window { mbps, cpu }, done))
+    let bytes = transfer.arrived();
+    let (done, used) = used_during(&[pid], work)?;
+    let mbps = (transfer.arrived() - bytes) as f64 * 8e-6 / used.wall_seconds;
+    Ok((Window { mbps, cpu: used.processes_seconds / used.wall_seconds }, done))
 }
 
 /// Does nothing for so long.

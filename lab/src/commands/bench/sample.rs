@@ -11,10 +11,10 @@ use super::path::{Carrier, Path};
 use super::summary::FIGURES;
 use tabane_kit::bundle::Bundle;
 use tabane_kit::counters;
-use tabane_kit::cpu::Usage;
+use tabane_kit::cpu::used_during;
 use tabane_kit::report::Report;
 use tabane_kit::topology::Topology;
-use tabane_kit::workload::iperf::{Flow, Kind, Server};
+use tabane_kit::workload::iperf::{Flow, Server};
 use tabane_kit::workload::{datagrams, home, ping_pong};
 
 /// Time that a flow gets to reach its speed before round trips beside it are measured.
@@ -49,11 +49,9 @@ impl Bench<'_> {
     fn throughput(&mut self, bundles: &[Bundle<'_>]) -> Result<()> {
         let (client, server) = self.path.hosts(self.topology);
         let _server = Server::start(server, self.path.stream())?;
-        let pids: Vec<u32> = bundles.iter().filter_map(Bundle::pid).collect();
+        let pids = Bundle::pids(bundles);
         let resent = counters::protocol(client, "Tcp", "RetransSegs")?;
-        let before = Usage::now(&pids)?;
-        let outcome = self.flow(self.seconds).run(client)?;
-        let used = Usage::now(&pids)?.since(before);
+        let (outcome, used) = used_during(&pids, || self.flow(self.seconds).run(client))?;
         let gigabytes = outcome.bytes as f64 / 1e9;
         let resent = counters::protocol(client, "Tcp", "RetransSegs")? - resent;
         self.push("gbps", outcome.gbps);
@@ -95,9 +93,7 @@ impl Bench<'_> {
     /// Between two threads of this process; there is no kernel's stack to count anything.
     fn at_home(&mut self) -> Result<()> {
         let duration = Duration::from_secs(self.seconds.into());
-        let before = Usage::now(&[])?;
-        let bytes = home::stream(duration)? as f64;
-        let used = Usage::now(&[])?.since(before);
+        let (bytes, used) = used_during(&[], || Ok(home::stream(duration)? as f64))?;
         self.push("gbps", bytes * 8.0 / 1e9 / duration.as_secs_f64());
         self.push("cpu_s_per_gb", used.machine_seconds / (bytes / 1e9));
         let idle = ping_pong::play_at_home(Duration::from_secs(1))?;
@@ -112,7 +108,7 @@ impl Bench<'_> {
     }
 
     fn flow(&self, seconds: u32) -> Flow {
-        Flow { kind: Kind::Tcp(self.path.stream()), ..Flow::tcp(self.path.server(), seconds) }
+        Flow { stream: self.path.stream(), ..Flow::tcp(self.path.server(), seconds) }
     }
 
     fn ping_pong(&self, duration: Duration) -> Result<ping_pong::RoundTrips> {

@@ -6,7 +6,7 @@ use std::path::Path;
 use anyhow::Result;
 
 use tabane_kit::bundle::{self, Bundle, Options};
-use tabane_kit::cpu::Usage;
+use tabane_kit::cpu::used_during;
 use tabane_kit::progress;
 use tabane_kit::report::Report;
 use tabane_kit::topology::{Topology, address};
@@ -60,15 +60,12 @@ fn measure_flow(
     path: &str,
     report: &mut Report,
 ) -> Result<()> {
-    let before = Usage::now(&[])?;
-    let outcome = {
-        let _step = progress::step(what);
-        Flow::tcp(server, SECONDS).run(topology.host(0))?
-    };
+    let step = progress::step(what);
+    let (outcome, used) = used_during(&[], || Flow::tcp(server, SECONDS).run(topology.host(0)))?;
+    drop(step);
     println!("  {what:<26} {:5.2} Gbit/s, {} retransmits", outcome.gbps, outcome.retransmits);
-    let used = Usage::now(&[])?.since(before).machine_seconds;
     report.push(format!("{path}_gbps"), "Gbit/s", outcome.gbps);
     report.push(format!("retransmits_{path}"), "segments", outcome.retransmits as f64);
-    report.push(format!("{path}_cpu_s_per_gb"), "s/GB", used / (outcome.bytes as f64 / 1e9));
+    report.push(format!("{path}_cpu_s_per_gb"), "s/GB", used.machine_seconds * 1e9 / outcome.bytes as f64);
     Ok(())
 }

@@ -4,12 +4,12 @@
 
 use std::net::SocketAddr;
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use anyhow::Result;
 use tabane_engine::receive::Method;
 
-use super::{SETTLE, choose, daemons_seconds};
+use super::{SETTLE, choose, share_during};
 use crate::figures::number;
 use tabane_kit::bundle::{self, Bundle};
 use tabane_kit::report::{Report, Table, Verdict};
@@ -34,18 +34,20 @@ const FIGURES: [(&str, &str, &str); 4] = [
 
 /// Takes a sample of each.
 pub fn take(topology: &Topology, bundles: &[Bundle<'_>], report: &mut Report) -> Result<()> {
-    let at = SocketAddr::new(bundle::address(1), 0);
+    let (at, daemons) = (SocketAddr::new(bundle::address(1), 0), bundles.len() as f64);
     for engine in Method::ALL {
         choose(engine, bundles)?;
         thread::sleep(SETTLE);
         let play = || ping_pong::play(topology.host(0), topology.host(1), at, Stream::Tcp, PLAY);
-        let (trips, busy) = share_of(bundles, play)?;
+        let (trips, busy) = share_during(bundles, play)?;
         thread::sleep(SETTLE);
-        let ((), idle) = share_of(bundles, || {
+        let ((), idle) = share_during(bundles, || {
             thread::sleep(QUIET);
             Ok(())
         })?;
-        for ((figure, _, unit), value) in FIGURES.iter().zip([trips.p50_us, trips.p99_us, busy, idle]) {
+        for ((figure, _, unit), value) in
+            FIGURES.iter().zip([trips.p50_us, trips.p99_us, busy / daemons, idle / daemons])
+        {
             report.push(key(engine, figure), unit, value);
         }
     }
@@ -54,14 +56,6 @@ pub fn take(topology: &Topology, bundles: &[Bundle<'_>], report: &mut Report) ->
 
 fn key(engine: Method, figure: &str) -> String {
     format!("receive.{}.{figure}", engine.name())
-}
-
-/// What a daemon takes of a processor while `work` is done, in percent.
-fn share_of<T>(bundles: &[Bundle<'_>], work: impl FnOnce() -> Result<T>) -> Result<(T, f64)> {
-    let (start, before) = (Instant::now(), daemons_seconds(bundles)?);
-    let done = work()?;
-    let used = daemons_seconds(bundles)? - before;
-    Ok((done, 100.0 * used / start.elapsed().as_secs_f64() / bundles.len() as f64))
 }
 
 /// Judges and shows the engines; `veth`: the key of bare veth's round trip in the same run.

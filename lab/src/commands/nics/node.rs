@@ -22,7 +22,7 @@ use tabane_kit::progress;
 use tabane_kit::status::Questions;
 use tabane_kit::workload::Stream;
 use tabane_kit::workload::delivery::{self, Taker};
-use tabane_kit::workload::iperf::{Flow, Kind, Server};
+use tabane_kit::workload::iperf::{Flow, Server};
 use tabane_kit::workload::transfer::Source;
 
 /// Where files are taken: this port and those behind it.
@@ -68,7 +68,7 @@ fn fill(talk: &mut Talk, options: &Options, host: &Namespace, way: Way, connecti
     };
     let before = busy()?;
     let (server, seconds) = (way.address(1), options.seconds);
-    let flow = Flow { server, seconds, connections, kind: Kind::Tcp(Stream::Tcp) }.run(host)?;
+    let flow = Flow { connections, ..Flow::tcp(server, seconds) }.run(host)?;
     let used = busy()? - before;
     Ok(Speed {
         connections,

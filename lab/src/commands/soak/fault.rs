@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use anyhow::Result;
+use clap::ValueEnum;
 use nix::sys::signal::Signal;
 use serde::Serialize;
 
@@ -18,7 +19,7 @@ const CORRUPTED: f64 = 0.01;
 /// Delay that a slow link adds.
 const DELAY: Duration = Duration::from_millis(20);
 /// A kind of fault.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, ValueEnum)]
 #[serde(rename_all = "kebab-case")]
 pub(super) enum Kind {
     /// The switch of a link swallows everything, carrier stays.
@@ -60,21 +61,6 @@ pub(super) struct Fault {
 }
 
 impl Kind {
-    pub(super) const ALL: [Kind; 12] = [
-        Kind::SwitchDead,
-        Kind::OneWay,
-        Kind::Loss,
-        Kind::Corruption,
-        Kind::Delay,
-        Kind::Cable,
-        Kind::NicDown,
-        Kind::NicGone,
-        Kind::LinkOut,
-        Kind::Killed,
-        Kind::Halted,
-        Kind::Policy,
-    ];
-
     /// Name for people.
     pub(super) const fn label(self) -> &'static str {
         match self {
