@@ -12,7 +12,7 @@ use std::time::Duration;
 use anyhow::Result;
 use serde::{Deserialize, Serialize};
 
-pub use super::pair::Options;
+pub use super::pair::PairOptions as Options;
 use super::pair::Way;
 use tabane_kit::guest::Model;
 use tabane_kit::prerequisites::{BUSYBOX, ETHTOOL, IPERF3, MODPROBE, QEMU, Tool};

@@ -14,7 +14,7 @@ use anyhow::Result;
 use clap::Args;
 use serde::{Deserialize, Serialize};
 
-use super::pair::{self, Way};
+use super::pair::{PairOptions, Way};
 use tabane_kit::guest::Model;
 use tabane_kit::machine::processors;
 use tabane_kit::prerequisites::{BUSYBOX, IPERF3, MODPROBE, QEMU, Tool};
@@ -52,7 +52,7 @@ const FIGURES: [(&str, &str, Figure); 3] = [
 #[derive(Clone, Debug, Args)]
 pub struct Options {
     #[command(flatten)]
-    pair: pair::Options,
+    pair: PairOptions,
     /// NICs to measure
     #[arg(long = "nic", value_name = "NIC", default_values = ["e1000e", "virtio-net"])]
     models: Vec<Model>,
@@ -100,7 +100,7 @@ impl Options {
 }
 
 /// All ways, in the order in which they are measured.
-fn trials(options: &pair::Options) -> impl Iterator<Item = Way> + use<> {
+fn trials(options: &PairOptions) -> impl Iterator<Item = Way> + use<> {
     (0..options.rounds).flat_map(|_| WAYS.map(|(way, ..)| way))
 }
 

@@ -35,7 +35,7 @@ const CARRIES_WITHIN: Duration = Duration::from_secs(60);
 
 /// Options of such an experiment.
 #[derive(Clone, Debug, Args)]
-pub struct Options {
+pub struct PairOptions {
     #[command(flatten)]
     pub(super) common: Common,
     #[command(flatten)]
@@ -51,7 +51,7 @@ pub struct Options {
     pub(super) side: Option<usize>,
 }
 
-impl Options {
+impl PairOptions {
     /// Whether this is the work of one of the guests.
     #[must_use]
     pub fn is_inside(&self) -> bool {

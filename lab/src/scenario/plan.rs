@@ -232,7 +232,7 @@ pub(super) enum FlowKind {
     Udp,
     /// One byte there and back, again and again.
     PingPong,
-    /// Clients of nginx, PostgreSQL, Redis and nfs-ganesha: so many at once that both hosts are busy.
+    /// Clients of an application: files of nginx, PostgreSQL, Redis, and nfs-ganesha.
     WebLarge,
     WebSmall,
     Database,

@@ -13,7 +13,7 @@ use anyhow::{Context, Result};
 use serde::{Deserialize, Serialize};
 
 use super::{CONNECTIONS, Crossed, Measured, Speed, WAYS, trials};
-use crate::commands::pair::{Ending, LINKS, Options, Way, nics};
+use crate::commands::pair::{Ending, LINKS, PairOptions, Way, nics};
 use tabane_kit::counters::packets;
 use tabane_kit::cpu::Usage;
 use tabane_kit::guest::pair::{self, Answers, Talk};
@@ -31,7 +31,7 @@ const PORT: u16 = 7440;
 const FILE: u64 = 2 << 20;
 
 /// What the guest `side` has to do.
-pub(super) fn work(options: &Options, side: usize) -> Result<()> {
+pub(super) fn work(options: &PairOptions, side: usize) -> Result<()> {
     let host = pair::host(side, LINKS)?;
     let daemon = options.common.daemon()?;
     if side == 1 {
@@ -43,7 +43,7 @@ pub(super) fn work(options: &Options, side: usize) -> Result<()> {
 }
 
 /// Has one way measured.
-fn ask(options: &Options, host: &Namespace, way: Way, daemon: &Path) -> Result<Measured> {
+fn ask(options: &PairOptions, host: &Namespace, way: Way, daemon: &Path) -> Result<Measured> {
     let _step = progress::step(WAYS.iter().find(|known| known.0 == way).map_or("", |known| known.2));
     let mut talk = Talk::call(host)?;
     talk.say(&way)?;
@@ -61,7 +61,13 @@ fn ask(options: &Options, host: &Namespace, way: Way, daemon: &Path) -> Result<M
 }
 
 /// Fills the path for some seconds.
-fn fill(talk: &mut Talk, options: &Options, host: &Namespace, way: Way, connections: u8) -> Result<Speed> {
+fn fill(
+    talk: &mut Talk,
+    options: &PairOptions,
+    host: &Namespace,
+    way: Way,
+    connections: u8,
+) -> Result<Speed> {
     let mut busy = || -> Result<f64> {
         talk.say(&())?;
         Ok(Usage::now(&[])?.machine_seconds + talk.hear::<f64>()?)
@@ -79,7 +85,7 @@ fn fill(talk: &mut Talk, options: &Options, host: &Namespace, way: Way, connecti
 }
 
 /// Sends so many files at once; how many arrived as they were sent.
-fn send(options: &Options, host: &Namespace, way: Way, connections: u8) -> Result<u64> {
+fn send(options: &PairOptions, host: &Namespace, way: Way, connections: u8) -> Result<u64> {
     let sending = (0..connections).map(|number| {
         let to = SocketAddr::new(way.address(1), PORT + u16::from(number));
         let mut source = Source::random(FILE, options.common.seed + u64::from(number));
@@ -140,7 +146,7 @@ fn crossed(before: [Counted; 2], after: [Counted; 2]) -> Crossed {
 }
 
 /// Answers as often as it will be asked.
-fn answer(options: &Options, host: &Namespace, daemon: &Path) -> Result<()> {
+fn answer(options: &PairOptions, host: &Namespace, daemon: &Path) -> Result<()> {
     let _server = Server::start(host, Stream::Tcp)?;
     let answers = Answers::listen(host)?;
     let most = CONNECTIONS.into_iter().max().context("no connections")?;
