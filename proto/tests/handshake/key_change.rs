@@ -22,9 +22,9 @@ fn joined(nodes: usize, rekey: Rekey) -> Net {
 }
 
 /// Nodes send frames to everyone for so many milliseconds, one after the other.
-fn talk(net: &mut Net, nodes: u64, millis: u64) {
-    for milli in 0..millis {
-        net.send_frame((milli % nodes) as u8);
+fn talk(net: &mut Net, nodes: u8, millis: usize) {
+    for node in (0..nodes).cycle().take(millis) {
+        net.send_frame(node);
         net.run(1);
     }
 }
