@@ -251,7 +251,7 @@ rivals: rust
 
 # --- check ---
 
-TEST_TOOLS := strace=strace ip=iproute2 tc=iproute2 ss=iproute2 ping=iputils-ping iperf3=iperf3 ethtool=ethtool tcpdump=tcpdump tshark=tshark tmux=tmux \
+TEST_TOOLS := strace=strace ip=iproute2 tc=iproute2 ss=iproute2 ping=iputils-ping iperf3=iperf3 ethtool=ethtool tshark=tshark tmux=tmux \
               mpirun=openmpi-bin setpriv=util-linux systemd=systemd nft=nftables conntrack=conntrack node=nodejs npm=npm \
               python3=python3-venv /usr/lib/cni/macvlan=containernetworking-plugins
 ONLY ?=

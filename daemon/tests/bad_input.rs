@@ -5,25 +5,77 @@ use std::path::Path;
 use std::process::{Command, Output};
 
 pub(crate) const TRIALS: &[(&str, fn())] = trials![
-    malformed_files,
-    unknown_keys_and_wrong_types,
-    values_and_units_out_of_range,
-    unknown_ciphers,
-    contradictions,
+    files,
+    command_lines,
     a_key_is_needed_or_said_not_to_be,
-    unusable_keys,
     every_mistake_of_a_file_has_its_sentence,
-    files_that_cannot_be_read,
-    wrong_command_lines,
-    commands_for_a_bundle_that_is_not_up,
-    a_doctor_who_has_nothing_to_look_at,
-    changes_of_a_bundle_that_is_not_up,
     keys_are_never_overwritten,
     a_key_without_a_file_is_printed,
     check_looks_for_the_nics_unless_the_file_is_another_machines,
     an_unreadable_log_filter,
     what_check_prints_is_a_file_that_checks,
     an_open_key_file_is_warned_about,
+];
+
+const LINK: &str = "[[link]]\nnic = \"eth1\"\n";
+const NOT_UP: &str = "no bundle named no-such-bundle is up in this network namespace";
+
+/// What a file says before its link and behind it, and how the sentence begins with which `check` and `up` refuse it.
+#[rustfmt::skip]
+const FILES: &[(&str, &str, &str)] = &[
+    ("mtu = \n", "", "tb.toml:1: not TOML: "),
+    ("[[link]\n", "", "tb.toml:1: not TOML: "),
+    ("name = \"tb0\n", "", "tb.toml:1: not TOML: "),
+    ("mut = 1500\n", "", "tb.toml:1: mut: unknown key (did you mean `mtu`?); "),
+    ("", "nick = \"eth2\"\n", "tb.toml:3: link.nick: unknown key (did you mean `nic`?); allowed: nic, local, port, peers, rate"),
+    ("port = \"big\"\n", "", "tb.toml:1: port: found a string; allowed: a whole number"),
+    ("mtu = 65522\n", "", "tb.toml:1: mtu: 65522 is out of range; allowed: auto, or 68 to 65521 bytes"),
+    ("mtu = \"big\"\n", "", "tb.toml:1: mtu: `big` is unknown; allowed: auto, or 68 to 65521 bytes"),
+    ("", "rate = \"100 MB/s\"\n", "tb.toml:3: link.rate: unit `MB/s` counts bytes, not bits; allowed: a number and one of bit/s, kbit/s, "),
+    ("", "rate = \"1000\"\n", "tb.toml:3: link.rate: `1000` has no unit; "),
+    ("policy = \"rrr\"\n", "", "tb.toml:1: policy: "),
+    ("", "[[class]]\nmatch = { dscp = 64 }\npolicy = \"rr\"\n", "tb.toml:4: class.match.dscp: "),
+    ("cipher = \"chacha20\"\n", "", "tb.toml:1: cipher: `chacha20` is unknown; allowed: auto, aes-256-gcm, chacha20-poly1305, aegis-128l"),
+    ("", LINK, "tb.toml:3: link: nic `eth1` is used twice "),
+    ("", "local = \"192.0.2.1\"\npeers = [\"[2001:db8::7]:7420\"]\n", "tb.toml:4: link.peers: peer [2001:db8::7]:7420 is IPv6, but 192.0.2.1 is IPv4; allowed: one family "),
+    ("name = \"tb0\"\nkey = \"none\"\n", "", "tb.toml:2: key: cannot read none: No such file or directory"),
+    ("name = \"tb0\"\nkey = \"/\"\n", "", "tb.toml:2: key: / is not a regular file; allowed: a readable file"),
+    ("name = \"tb0\"\nkey = \"tb.toml\"\n", "", "tb.toml:2: key: tb.toml does not hold a key; allowed: "),
+];
+
+/// What is typed, and how the sentence begins that refuses it.
+#[rustfmt::skip]
+const COMMANDS: &[(&[&str], &str)] = &[
+    (&["stauts"], "unrecognized subcommand 'stauts'; a similar subcommand exists: 'status'"),
+    (&[], "'tabane' requires a subcommand"),
+    (&["check"], "the following required arguments were not provided: <NAME|FILE>"),
+    (&["check", "none.toml"], "none.toml: cannot be read: No such file or directory"),
+    (&["check", "./a\nb"], "./a\\nb: cannot be read: "),
+    (&["up", "/"], "/: cannot be read: Is a directory"),
+    (&["up", "--wings"], "unexpected argument '--wings' found"),
+    (&["up"], "--link: no link is given; allowed: 1 to 16 links"),
+    (&["up", "--link", "eth1", "--mtu", "-1"], "--mtu: -1 is out of range; allowed: auto, or 68 to "),
+    (&["up", "--link", "eth1", "--mtu", "big"], "--mtu: `big` is unknown; allowed: auto, or 68 to 65521 bytes"),
+    (&["up", "--link", "eth1,peer=x:y"], "--link eth1: peer: `x:y` is neither an address nor a name; allowed: "),
+    (&["up", "--link", "a/b"], "--link a/b: `a/b` cannot name a network interface; allowed: "),
+    (&["up", "--link", "eth1", "--key", "none"], "--key: cannot read none: "),
+    (&["up", "--link", "eth1", "--address", "10.9.0.1"], "--address: `10.9.0.1` has no prefix; "),
+    (&["up", "--insecure", "--link", "eth1", "--cipher", "aegis-128"], "--cipher: `aegis-128` is unknown (did you mean `aegis-128l`?); allowed: auto, "),
+    (&["down", "no-such-bundle"], NOT_UP),
+    (&["down", "a/b"], "invalid value 'a/b' for '[NAME]': "),
+    (&["status", "no-such-bundle"], NOT_UP),
+    (&["status", "a/b"], "invalid value 'a/b' for '[NAME]': "),
+    (&["why", "no-such-bundle"], NOT_UP),
+    (&["doctor", "no-such-bundle"], "no bundle named no-such-bundle is up in this network namespace; before one is: `tabane doctor --nic NIC`"),
+    (&["doctor", "none.toml"], "none.toml: cannot be read: "),
+    (&["doctor", "tb0", "--nic", "eth1"], "--nic and a bundle exclude each other; allowed: "),
+    (&["reload", "no-such-bundle"], NOT_UP),
+    (&["save", "no-such-bundle", "./tb.toml"], NOT_UP),
+    (&["link", "drain", "no-such-bundle", "eth1"], NOT_UP),
+    (&["link", "set", "no-such-bundle", "eth1,weight=1"], NOT_UP),
+    (&["peer", "add", "no-such-bundle", "eth1", "198.51.100.7"], NOT_UP),
+    (&["class", "list", "no-such-bundle"], NOT_UP),
+    (&["class", "add", "no-such-bundle", "port=53,policy=rr"], NOT_UP),
 ];
 
 /// Runs `tabane` in `directory`.
@@ -74,78 +126,21 @@ fn assert_starts(sentence: &str, start: &str) {
     assert!(sentence.starts_with(start), "{sentence}\n  does not start with\n{start}");
 }
 
-const LINK: &str = "[[link]]\nnic = \"eth1\"\n";
-
-fn malformed_files() {
-    assert_starts(&file_refusal("name = \"tb0\"\nmtu = \n"), "tb.toml:2: not TOML: ");
-    assert_starts(&file_refusal("[[link]\nnic = \"eth1\"\n"), "tb.toml:1: not TOML: ");
-    assert_starts(&file_refusal("name = \"tb0\n"), "tb.toml:1: not TOML: ");
-    assert_starts(
-        &file_refusal(b"name = \"\xff\"\n"),
-        "tb.toml: the file is not text; allowed: TOML in UTF-8",
-    );
-    assert_starts(
-        &file_refusal(vec![b'#'; (1 << 20) + 1]),
-        "tb.toml: the file is too large; allowed: at most 1 MiB",
-    );
-}
-
-fn unknown_keys_and_wrong_types() {
-    assert_starts(
-        &file_refusal(format!("mut = 1500\n{LINK}")),
-        "tb.toml:1: mut: unknown key (did you mean `mtu`?); ",
-    );
-    assert_starts(
-        &file_refusal(format!("{LINK}nick = \"eth2\"\n")),
-        "tb.toml:3: link.nick: unknown key (did you mean `nic`?); allowed: nic, local, port, peers, rate",
-    );
-    assert_starts(
-        &file_refusal(format!("port = \"big\"\n{LINK}")),
-        "tb.toml:1: port: found a string; allowed: a whole number",
-    );
-}
-
-fn values_and_units_out_of_range() {
-    assert_starts(
-        &file_refusal(format!("mtu = 65522\n{LINK}")),
-        "tb.toml:1: mtu: 65522 is out of range; allowed: auto, or 68 to 65521 bytes",
-    );
-    assert_starts(
-        &file_refusal(format!("mtu = \"big\"\n{LINK}")),
-        "tb.toml:1: mtu: `big` is unknown; allowed: auto, or 68 to 65521 bytes",
-    );
-    assert_starts(
-        &file_refusal(format!("{LINK}rate = \"100 MB/s\"\n")),
-        "tb.toml:3: link.rate: unit `MB/s` counts bytes, not bits; allowed: a number and one of bit/s, kbit/s, ",
-    );
-    assert_starts(
-        &file_refusal(format!("{LINK}rate = \"1000\"\n")),
-        "tb.toml:3: link.rate: `1000` has no unit; ",
-    );
-    assert_starts(&file_refusal(format!("policy = \"rrr\"\n{LINK}")), "tb.toml:1: policy: ");
-    assert_starts(
-        &file_refusal(format!("{LINK}[[class]]\nmatch = {{ dscp = 64 }}\npolicy = \"rr\"\n")),
-        "tb.toml:4: class.match.dscp: ",
-    );
-}
-
-fn unknown_ciphers() {
-    let allowed = "allowed: auto, aes-256-gcm, chacha20-poly1305, aegis-128l";
-    let sentence = file_refusal(format!("cipher = \"chacha20\"\n{LINK}"));
-    assert_eq!(sentence, format!("tb.toml:1: cipher: `chacha20` is unknown; {allowed}"));
-    let directory = tempfile::tempdir().expect("a directory");
-    let arguments = ["up", "--insecure", "--link", "eth1", "--cipher", "aegis-128"];
-    let sentence = refusal(directory.path(), &arguments);
-    assert_eq!(sentence, format!("--cipher: `aegis-128` is unknown (did you mean `aegis-128l`?); {allowed}"));
-}
-
-fn contradictions() {
+fn files() {
+    for (before, behind, start) in FILES {
+        assert_starts(&file_refusal(format!("{before}{LINK}{behind}")), start);
+    }
     assert_starts(&file_refusal(""), "tb.toml: link: no link is given; allowed: 1 to 16 links");
-    assert_starts(&file_refusal(format!("{LINK}{LINK}")), "tb.toml:3: link: nic `eth1` is used twice ");
-    assert_starts(
-        &file_refusal(format!("{LINK}local = \"192.0.2.1\"\npeers = [\"[2001:db8::7]:7420\"]\n")),
-        "tb.toml:4: link.peers: peer [2001:db8::7]:7420 is IPv6, but 192.0.2.1 is IPv4; allowed: one family ",
-    );
+    let (no_text, too_large) = (b"name = \"\xff\"\n", vec![b'#'; (1 << 20) + 1]);
+    assert_starts(&file_refusal(no_text), "tb.toml: the file is not text; allowed: TOML in UTF-8");
+    assert_starts(&file_refusal(too_large), "tb.toml: the file is too large; allowed: at most 1 MiB");
+}
+
+fn command_lines() {
+    let directory = tempfile::tempdir().expect("a directory");
+    for (arguments, start) in COMMANDS {
+        assert_starts(&refusal(directory.path(), arguments), start);
+    }
 }
 
 fn a_key_is_needed_or_said_not_to_be() {
@@ -158,22 +153,6 @@ fn a_key_is_needed_or_said_not_to_be() {
     assert!(tabane(directory.path(), &["check", "tb.toml", "--no-nics"]).status.success());
 }
 
-fn unusable_keys() {
-    let with_key = |key: &str| format!("name = \"tb0\"\nkey = \"{key}\"\n{LINK}");
-    assert_starts(
-        &file_refusal(with_key("none")),
-        "tb.toml:2: key: cannot read none: No such file or directory",
-    );
-    assert_starts(
-        &file_refusal(with_key("/")),
-        "tb.toml:2: key: / is not a regular file; allowed: a readable file",
-    );
-    assert_starts(
-        &file_refusal(with_key("tb.toml")),
-        "tb.toml:2: key: tb.toml does not hold a key; allowed: ",
-    );
-}
-
 fn every_mistake_of_a_file_has_its_sentence() {
     let directory = tempfile::tempdir().expect("a directory");
     fs::write(directory.path().join("tb.toml"), "mtu = 1\nport = 0\npolicy = \"x\"\n").expect("written");
@@ -184,88 +163,6 @@ fn every_mistake_of_a_file_has_its_sentence() {
         errors.lines().all(|line| line.starts_with("tabane: tb.toml:") && line.contains("; allowed: ")),
         "{errors}"
     );
-}
-
-fn files_that_cannot_be_read() {
-    let directory = tempfile::tempdir().expect("a directory");
-    let none = refusal(directory.path(), &["check", "none.toml"]);
-    assert_starts(&none, "none.toml: cannot be read: No such file or directory");
-    assert_starts(&refusal(directory.path(), &["up", "/"]), "/: cannot be read: Is a directory");
-    assert_starts(&refusal(directory.path(), &["check", "./a\nb"]), "./a\\nb: cannot be read: ");
-}
-
-fn wrong_command_lines() {
-    let directory = tempfile::tempdir().expect("a directory");
-    let refusal = |arguments: &[&str]| refusal(directory.path(), arguments);
-    assert_starts(
-        &refusal(&["stauts"]),
-        "unrecognized subcommand 'stauts'; a similar subcommand exists: 'status'",
-    );
-    assert_starts(&refusal(&[]), "'tabane' requires a subcommand");
-    assert_starts(&refusal(&["check"]), "the following required arguments were not provided: <NAME|FILE>");
-    assert_starts(&refusal(&["up", "--wings"]), "unexpected argument '--wings' found");
-    assert_starts(&refusal(&["up"]), "--link: no link is given; allowed: 1 to 16 links");
-    assert_starts(
-        &refusal(&["up", "--link", "eth1", "--mtu", "-1"]),
-        "--mtu: -1 is out of range; allowed: auto, or 68 to ",
-    );
-    assert_starts(
-        &refusal(&["up", "--link", "eth1", "--mtu", "big"]),
-        "--mtu: `big` is unknown; allowed: auto, or 68 to 65521 bytes",
-    );
-    assert_starts(
-        &refusal(&["up", "--link", "eth1,peer=x:y"]),
-        "--link eth1: peer: `x:y` is neither an address nor a name; allowed: ",
-    );
-    assert_starts(
-        &refusal(&["up", "--link", "a/b"]),
-        "--link a/b: `a/b` cannot name a network interface; allowed: ",
-    );
-    assert_starts(&refusal(&["up", "--link", "eth1", "--key", "none"]), "--key: cannot read none: ");
-    assert_starts(
-        &refusal(&["up", "--link", "eth1", "--address", "10.9.0.1"]),
-        "--address: `10.9.0.1` has no prefix; ",
-    );
-}
-
-fn commands_for_a_bundle_that_is_not_up() {
-    let directory = tempfile::tempdir().expect("a directory");
-    for command in ["down", "status"] {
-        let sentence = refusal(directory.path(), &[command, "no-such-bundle"]);
-        assert_eq!(sentence, "no bundle named no-such-bundle is up in this network namespace");
-        assert_starts(&refusal(directory.path(), &[command, "a/b"]), "invalid value 'a/b' for '[NAME]': ");
-    }
-}
-
-fn a_doctor_who_has_nothing_to_look_at() {
-    let directory = tempfile::tempdir().expect("a directory");
-    let refusal = |arguments: &[&str]| refusal(directory.path(), arguments);
-    assert_starts(&refusal(&["doctor", "no-such-bundle"]), "no bundle named no-such-bundle is up in this");
-    assert!(refusal(&["doctor", "no-such-bundle"]).contains("; before one is: `tabane doctor --nic NIC`"));
-    assert_starts(&refusal(&["doctor", "none.toml"]), "none.toml: cannot be read: ");
-    assert_starts(
-        &refusal(&["doctor", "tb0", "--nic", "eth1"]),
-        "--nic and a bundle exclude each other; allowed: ",
-    );
-    assert_starts(&refusal(&["why", "no-such-bundle"]), "no bundle named no-such-bundle is up in this");
-}
-
-fn changes_of_a_bundle_that_is_not_up() {
-    let directory = tempfile::tempdir().expect("a directory");
-    let name = "no-such-bundle";
-    let commands: [&[&str]; 7] = [
-        &["reload", name],
-        &["save", name, "./tb.toml"],
-        &["link", "drain", name, "eth1"],
-        &["link", "set", name, "eth1,weight=1"],
-        &["peer", "add", name, "eth1", "198.51.100.7"],
-        &["class", "list", name],
-        &["class", "add", name, "port=53,policy=rr"],
-    ];
-    for command in commands {
-        let sentence = refusal(directory.path(), command);
-        assert_eq!(sentence, "no bundle named no-such-bundle is up in this network namespace", "{command:?}");
-    }
 }
 
 fn keys_are_never_overwritten() {

@@ -22,6 +22,7 @@ use rustix::thread::{set_thread_groups, set_thread_res_gid, set_thread_res_uid};
 use serde_json::json;
 use tabane::control::{Group, Listener, Request, Right, Server, done};
 use tabane::events::EventLog;
+use tabane_io::netns::Namespace;
 use tempfile::TempDir;
 
 use crate::stage::Test;
@@ -37,8 +38,6 @@ const WATCHERS: u32 = 54_322;
 const KEY: &str = "c0ffeec0ffeec0ffeec0ffeec0ffeec0ffeec0ffeec0ffeec0ffeec0ffeec0ff";
 /// Names the bundle for which this program is to stand, in place of testing.
 const IMPOSTOR: &str = "TABANE_TEST_IMPOSTOR";
-/// Says that this program runs in a network namespace of its own.
-const ALONE: &str = "TABANE_TEST_ALONE";
 
 pub(crate) const TRIALS: &[(&str, Test)] = staged![
     only_root_and_the_owner_may_ask,
@@ -323,25 +322,13 @@ fn ended(command: &mut Command) -> Result<Output, Failed> {
     }
 }
 
-/// Runs this trial once more in a network namespace of its own, where no other trial's bundle is up.
-fn alone(trial: &str) -> Result<(), Failed> {
-    let mut command = Command::new("unshare");
-    let output = command
-        .arg("--net")
-        .arg(std::env::current_exe()?)
-        .args(["--exact", trial])
-        .env(ALONE, "1")
-        .output()?;
-    let said = String::from_utf8_lossy(&output.stdout);
-    let passed = output.status.success() && said.contains(" 1 passed");
-    passed.then_some(()).ok_or_else(|| said.into_owned().into())
+/// Somebody has a name whose connections nobody takes, and one that is no text; in a network namespace where no other trial's
+/// bundle is up.
+fn nobody_stops_the_tools() -> Result<(), Failed> {
+    Namespace::new()?.enter(names_that_lead_nowhere)?
 }
 
-/// Somebody has a name whose connections nobody takes, and one that is no text.
-fn nobody_stops_the_tools() -> Result<(), Failed> {
-    if std::env::var_os(ALONE).is_none() {
-        return alone("nobody_stops_the_tools");
-    }
+fn names_that_lead_nowhere() -> Result<(), Failed> {
     let directory = open_directory()?;
     let name = "full";
     let address = SocketAddr::from_abstract_name(format!("tabane/{name}"))?;

@@ -230,8 +230,8 @@ impl World {
     /// # Panics
     /// When it is not.
     pub(crate) fn assert_delivers(&mut self, node: u8) {
-        for turn in 0..TURNS + SLOW_TURNS {
-            let awaited = frame(node, [0xff; 6], VNET + 100, 0x5eed_0000 + turn as u32 / 10);
+        for (turn, number) in (0..TURNS + SLOW_TURNS).zip(0_u32..) {
+            let awaited = frame(node, [0xff; 6], VNET + 100, 0x5eed_0000 + number / 10);
             if turn % 10 == 0 {
                 self.table.send(node, &awaited);
             }

@@ -4,14 +4,12 @@
 
 #![forbid(unsafe_code)]
 
-mod nightly;
+mod many;
 mod varying;
 
 use core::ops::Range;
-use core::time::Duration;
 use std::io::{self, BufWriter, Write};
 use std::process::ExitCode;
-use std::time::Instant;
 use tabane_sim::run::{Report, run};
 use tabane_sim::statistics::Statistics;
 use tabane_sim::surroundings::Trace;
@@ -22,9 +20,6 @@ usage: tabane-sim --seed N       replays one run, a line per event
        tabane-sim --seeds A..B   runs the seeds from A up to, without, B
        tabane-sim --nightly A..B runs them on all processors, and goes on after those that fail
        tabane-sim --varying N [WORD]  what links carry whose delay varies, over N seeds, in the cases with WORD in their names";
-
-/// From one line of progress to the next.
-const PROGRESS_EVERY: Duration = Duration::from_secs(1);
 
 /// A command.
 #[derive(Debug, PartialEq, Eq)]
@@ -44,8 +39,8 @@ fn main() -> ExitCode {
             ExitCode::SUCCESS
         }
         Ok(Command::Replay(seed)) => replay(seed),
-        Ok(Command::Swarm(seeds)) => swarm(seeds),
-        Ok(Command::Nightly(seeds)) => nightly::run(&seeds),
+        Ok(Command::Swarm(seeds)) => many::run(&seeds, false),
+        Ok(Command::Nightly(seeds)) => many::run(&seeds, true),
         Ok(Command::Varying(seeds, word)) => match varying::table(&word, seeds) {
             Ok(()) => ExitCode::SUCCESS,
             Err(reason) => {
@@ -95,30 +90,6 @@ fn replay(seed: u64) -> ExitCode {
     statistics.add(&report);
     write(format_args!("{statistics}"));
     verdict(seed, &report, &mut write)
-}
-
-/// Runs many seeds, up to the first that fails.
-fn swarm(seeds: Range<u64>) -> ExitCode {
-    let (began, mut reported) = (Instant::now(), Instant::now());
-    let count = seeds.end - seeds.start;
-    let mut statistics = Statistics::default();
-    for seed in seeds.clone() {
-        let report = run(seed, None);
-        statistics.add(&report);
-        if report.violation.is_some() {
-            return verdict(seed, &report, &mut |line| println!("{line}"));
-        }
-        if reported.elapsed() >= PROGRESS_EVERY {
-            reported = Instant::now();
-            println!(
-                "seed {seed}, {} of {count}, {:.0} s",
-                seed - seeds.start + 1,
-                began.elapsed().as_secs_f64()
-            );
-        }
-    }
-    println!("{statistics}\n{:.1} s", began.elapsed().as_secs_f64());
-    ExitCode::SUCCESS
 }
 
 fn verdict(seed: u64, report: &Report, write: Trace<'_>) -> ExitCode {

@@ -160,7 +160,7 @@ impl Table {
             }));
             bundle.handle_sent(now, Outcome::Sent);
         }
-        for link in (0_u8..).take(LINKS) {
+        for link in (0..=u8::MAX).take(LINKS) {
             if bundle.has_link(link) {
                 bundle.handle_queue(now, link, 0);
             }

@@ -5,14 +5,12 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 
-use libtest_mimic::{Arguments, Failed, Trial};
+use libtest_mimic::{Arguments, Failed};
+use tabane_io::trial::trial;
 
 fn main() -> ExitCode {
     let lack = lack();
-    let trial = |name: &str, test: fn() -> Result<(), Failed>| {
-        let name = lack.as_ref().map_or(name.to_owned(), |lack| format!("{name} [SKIPPED: {lack}]"));
-        Trial::test(name, test).with_ignored_flag(lack.is_some())
-    };
+    let trial = |name, test: fn() -> Result<(), Failed>| trial(name, lack.as_deref(), test);
     let trials = vec![
         trial("the_built_page_is_that_of_its_sources", the_built_page_is_that_of_its_sources),
         trial("the_sources_of_the_page_have_the_types_that_they_say", the_types_are_right),

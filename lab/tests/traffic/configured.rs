@@ -13,10 +13,9 @@ use tabane_kit::netns::Namespace;
 use tabane_kit::tool;
 use tabane_kit::topology::{Plan, Topology, address as address_of, nic};
 use tabane_kit::workload::sequence::{Pace, Sequence};
-use tabane_kit::workload::transfer::{Source, Transfer};
 
 use crate::case::{Case, DAEMON};
-use crate::traffic::stage::{FAST, brought, options, plan, ready, send_both_ways, whole};
+use crate::traffic::stage::{FAST, begin, brought, options, plan, ready, send_both_ways, whole};
 
 const WIRE: &str = "wire7";
 const PORT: u16 = 7_555;
@@ -189,8 +188,7 @@ fn rates() -> Result<()> {
     ready(&mut bundles, 1)?;
     for (from, (stated, key)) in STATED.into_iter().enumerate() {
         let to = 1 - from;
-        let at = SocketAddr::new(address(to), 0);
-        let transfer = Transfer::start(topology.host(from), topology.host(to), at, Source::random(FILE, 1))?;
+        let transfer = begin(topology.host(from), topology.host(to), to, FILE)?;
         let moves = |bytes: u64| {
             let before = (transfer.arrived(), monotonic_ns()?);
             wait_for("bytes of a transfer", MOVED_WITHIN, || {

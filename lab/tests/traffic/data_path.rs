@@ -17,7 +17,6 @@ use tabane_kit::topology::{LinkPlan, Moment, Plan, Topology, nic};
 use tabane_kit::workload::Stream;
 use tabane_kit::workload::iperf::{Flow, Server};
 use tabane_kit::workload::sequence::{Pace, Sequence};
-use tabane_kit::workload::transfer::{Source, Transfer};
 
 use crate::case::Case;
 use crate::case::Need::{self, Daemon, That, Tool};
@@ -25,8 +24,8 @@ use crate::traffic::experiments::lab;
 use crate::traffic::faults::carry;
 use crate::traffic::reorder::{GUEST, MINUTES, NEW_GUEST};
 use crate::traffic::stage::{
-    FAST, options, plan, ready, received, send_both_ways, send_file, told, under_a_file, whole, with_bundles,
-    with_links,
+    FAST, begin, options, plan, ready, received, send_both_ways, send_file, told, under_a_file, whole,
+    with_bundles, with_links,
 };
 
 const LINKS: usize = 2;
@@ -250,8 +249,7 @@ fn balances(policy: &str) -> Result<()> {
 fn upgrade() -> Result<()> {
     with_bundles(plan(&[FAST; LINKS]), &kernel("hash", &[])?, |topology, bundles| {
         Bundle::wait_for_programs(bundles)?;
-        let to = SocketAddr::new(address(1), 0);
-        let file = Transfer::start(topology.host(0), topology.host(1), to, Source::random(16 * FILE, 1))?;
+        let file = begin(topology.host(0), topology.host(1), 1, 16 * FILE)?;
         for round in 0..ROUNDS {
             let before = sent(&bundles[0])?;
             wait_for("bytes by programs", Duration::from_secs(10), || {

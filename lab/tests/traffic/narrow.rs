@@ -5,14 +5,13 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use tabane_kit::bundle::{Bundle, address};
-use tabane_kit::clock::{monotonic_ns, wait_for};
+use tabane_kit::clock::monotonic_ns;
 use tabane_kit::netns::Namespace;
 use tabane_kit::status::{LINK_DOWN, LINK_SUSPECT, PATH_MTU, Questions, Status};
-use tabane_kit::workload::transfer::{Source, Transfer};
 
 use crate::case::{Case, DAEMON};
 use crate::traffic::routed::{Ip, LINKS, end, lay, start};
-use crate::traffic::stage::{brought, send_file, whole};
+use crate::traffic::stage::{begin, brought, more, send_file, whole};
 
 /// The link that is narrow.
 const NARROW: usize = 1;
@@ -88,13 +87,9 @@ fn narrow_in_a_transfer(ip: Ip, routers: Option<&str>) -> Result<()> {
         }
     }
     let mut bundles = start(&hosts, |host, link| end(ip, host, link))?;
-    let to = std::net::SocketAddr::new(address(1), 0);
-    let transfer = Transfer::start(&hosts[0], &hosts[1], to, Source::random(FILE, 1))?;
-    let moves = |what: &str| {
-        let before = transfer.arrived();
-        wait_for(what, Duration::from_secs(20), || Ok((transfer.arrived() > before + FILE).then_some(())))
-    };
-    moves("bytes of the transfer")?;
+    let transfer = begin(&hosts[0], &hosts[1], 1, FILE)?;
+    let moves = || more(&transfer, FILE, Duration::from_secs(20));
+    moves()?;
     for packet in [1_400, 1_280] {
         let since = narrow(&router, packet)?;
         let found = |status: &Status| status.first_event(PATH_MTU, NARROW, since).is_some();
@@ -107,7 +102,7 @@ fn narrow_in_a_transfer(ip: Ip, routers: Option<&str>) -> Result<()> {
         println!("{ip}, {packet}: found after {took:?}");
         both_carry(&hosts, || {
             std::thread::sleep(CARRY);
-            moves("bytes over both links")
+            moves()
         })?;
         let status = bundles[0].status()?;
         let against = against(&status, since);

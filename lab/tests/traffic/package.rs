@@ -22,7 +22,7 @@ use tabane_kit::workload::transfer::{Source, Transfer};
 
 use crate::case::Need::{self, Daemon, That};
 use crate::case::{Case, NOTHING};
-use crate::traffic::stage::{FAST, options, plan, send_file};
+use crate::traffic::stage::{FAST, more, options, plan, send_file};
 use crate::traffic::systemd::page::{self, PRINTED};
 
 /// Variables that name the package, and the directory of a clean Debian.
@@ -174,7 +174,7 @@ fn new_user() -> Result<()> {
 fn speed(topology: &Topology, to: IpAddr) -> Result<f64> {
     let source = Source::random(LONG_FILE, 1);
     let flow = Transfer::start(topology.host(0), topology.host(1), SocketAddr::new(to, 0), source)?;
-    wait_for("a transfer in full swing", ENDS_WITHIN, || Ok((flow.arrived() > FILE).then_some(())))?;
+    more(&flow, FILE, ENDS_WITHIN)?;
     let (began, before) = (Instant::now(), flow.arrived());
     wait_for("a part of the file", ENDS_WITHIN, || Ok((flow.arrived() - before > MEASURED).then_some(())))?;
     let rate = (flow.arrived() - before) as f64 / began.elapsed().as_secs_f64();

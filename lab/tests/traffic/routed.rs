@@ -6,7 +6,6 @@
 //! ```
 
 use std::fmt;
-use std::net::SocketAddr;
 
 use anyhow::{Result, ensure};
 use tabane_kit::bundle::{Bundle, address};
@@ -14,10 +13,9 @@ use tabane_kit::clock::monotonic_ns;
 use tabane_kit::netns::Namespace;
 use tabane_kit::status::{LINK_DOWN, LINK_UP};
 use tabane_kit::topology::{Plan, Topology, address as address_of, nic};
-use tabane_kit::workload::transfer::{Source, Transfer};
 
 use crate::case::{Case, DAEMON};
-use crate::traffic::stage::{FAST, brought, options, plan, ready, send_file, told, whole};
+use crate::traffic::stage::{FAST, begin, brought, more, options, plan, ready, send_file, told, whole};
 
 pub(crate) const LINKS: usize = 2;
 const VICTIM: usize = 1;
@@ -139,13 +137,9 @@ fn routed() -> Result<()> {
         }
     }
     both_carry(&hosts)?;
-    let to = SocketAddr::new(address(1), 0);
-    let transfer = Transfer::start(&hosts[0], &hosts[1], to, Source::random(FILE, 1))?;
+    let transfer = begin(&hosts[0], &hosts[1], 1, FILE)?;
     told(&mut bundles, LINK_DOWN, VICTIM, swallow(&router, VICTIM, true)?)?;
-    let arrived = transfer.arrived();
-    tabane_kit::clock::wait_for("bytes over the other link", std::time::Duration::from_secs(5), || {
-        Ok((transfer.arrived() > arrived + FILE / 4).then_some(()))
-    })?;
+    more(&transfer, FILE / 4, std::time::Duration::from_secs(5))?;
     told(&mut bundles, LINK_UP, VICTIM, swallow(&router, VICTIM, false)?)?;
     whole(transfer)?;
     ready(&mut bundles, LINKS)?;

@@ -9,7 +9,6 @@
 //! Site `a` is set up as docs/two-sites.md says: a table of routes for each uplink, chosen by the source address, with a
 //! strict reverse path filter.
 
-use std::net::SocketAddr;
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
@@ -22,11 +21,10 @@ use tabane_kit::process::Process;
 use tabane_kit::status::{LINK_DOWN, Questions, paths_up};
 use tabane_kit::tool;
 use tabane_kit::topology::nic;
-use tabane_kit::workload::transfer::{Source, Transfer};
 
 use crate::case::Case;
 use crate::case::Need::{self, Daemon, That, Tool};
-use crate::traffic::stage::{options, ready, send_file, told, whole};
+use crate::traffic::stage::{begin, more, options, ready, send_file, told, whole};
 
 const LINKS: usize = 2;
 const FILE: u64 = 4 << 20;
@@ -185,14 +183,13 @@ fn change_ports(
     (from, to): (usize, usize),
 ) -> Result<(Duration, u64)> {
     let before = endpoints(&bundles[1])?;
-    let at = SocketAddr::new(address(to), 0);
-    let transfer = Transfer::start(&sites.ends[from], &sites.ends[to], at, Source::random(FILE, 1))?;
+    let transfer = begin(&sites.ends[from], &sites.ends[to], to, FILE)?;
     let mut command = sites.ends[0].command("ping");
     let pings = Process::start({
         command.args(PINGS).arg(address(1).to_string());
         command
     })?;
-    wait_for("bytes of a transfer", BACK_WITHIN, || Ok((transfer.arrived() > FILE).then_some(())))?;
+    more(&transfer, FILE, BACK_WITHIN)?;
     let since = monotonic_ns()?;
     sites.forget_ports()?;
     let told = wait_for("other ports", BACK_WITHIN, || {
@@ -235,9 +232,8 @@ fn one_address() -> Result<()> {
         vec![Bundle::start(a, 0, &greeting, &options)?, Bundle::start(b, 1, &listening, &options)?];
     ready(&mut bundles, LINKS)?;
     for (from, to) in [(0, 1), (1, 0)] {
-        let at = SocketAddr::new(address(to), 0);
-        let transfer = Transfer::start(&sites.ends[from], &sites.ends[to], at, Source::random(FILE, 1))?;
-        wait_for("bytes of a transfer", BACK_WITHIN, || Ok((transfer.arrived() > FILE).then_some(())))?;
+        let transfer = begin(&sites.ends[from], &sites.ends[to], to, FILE)?;
+        more(&transfer, FILE, BACK_WITHIN)?;
         let (since, ways) = (monotonic_ns()?, [uplink(0, from), uplink(1, 0)]);
         let swallow = |verb| -> Result<()> {
             ways.iter().try_for_each(|way| {
@@ -246,10 +242,7 @@ fn one_address() -> Result<()> {
         };
         swallow("add")?;
         told(&mut bundles, LINK_DOWN, from, since)?;
-        let arrived = transfer.arrived();
-        wait_for("bytes over the other uplink", BACK_WITHIN, || {
-            Ok((transfer.arrived() > arrived + FILE).then_some(()))
-        })?;
+        more(&transfer, FILE, BACK_WITHIN)?;
         swallow("delete")?;
         let gap = whole(transfer)?.gaps.longest_within(since, since + 1_000_000_000).length;
         println!("uplink {from} of two to one address dies: outage {gap:?}");
@@ -311,8 +304,8 @@ fn renamed() -> Result<()> {
     let (a, b) = (&sites.ends[0], &sites.ends[1]);
     send_file(a, b, address(1), FILE)?;
     // All addresses of the second site change; the connection lives on.
-    let transfer = Transfer::start(a, b, SocketAddr::new(address(1), 0), Source::random(FILE, 1))?;
-    wait_for("bytes of a transfer", BACK_WITHIN, || Ok((transfer.arrived() > FILE).then_some(())))?;
+    let transfer = begin(a, b, 1, FILE)?;
+    more(&transfer, FILE, BACK_WITHIN)?;
     for (link, end) in ends.iter_mut().enumerate() {
         let other = format!("203.0.{}.99", link + 1);
         b.ip(&format!("address del {end}/24 dev {}", nic(link)))?;
@@ -322,8 +315,7 @@ fn renamed() -> Result<()> {
     let since = monotonic_ns()?;
     entries(&ends)?;
     back(&bundles[0], &ends, since, "addresses changed with their names")?;
-    let arrived = transfer.arrived();
-    wait_for("more bytes", BACK_WITHIN, || Ok((transfer.arrived() > arrived + FILE).then_some(())))?;
+    more(&transfer, FILE, BACK_WITHIN)?;
     whole(transfer)?;
     ready(&mut bundles, LINKS)?;
     // The process that takes over resolves the names, too.

@@ -6,9 +6,11 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
+use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use tabane_kit::bundle::{self, Bundle, DEVICE, Options, address};
+use tabane_kit::clock::wait_for;
 use tabane_kit::counters::received_bytes;
 use tabane_kit::netns::{Namespace, joined};
 use tabane_kit::rate::Bitrate;
@@ -85,6 +87,17 @@ pub(crate) fn send_file(
     Ok(outcome)
 }
 
+/// Files of so many random bytes are on their way to a host of this number, one behind the other, until they are ended.
+pub(crate) fn begin(from: &Namespace, to: &Namespace, number: usize, bytes: u64) -> Result<Transfer> {
+    Transfer::start(from, to, SocketAddr::new(address(number), 0), Source::random(bytes, 1))
+}
+
+/// Waits until so many more bytes of them have arrived.
+pub(crate) fn more(transfer: &Transfer, bytes: u64, within: Duration) -> Result<()> {
+    let before = transfer.arrived();
+    wait_for("bytes of a transfer", within, || Ok((transfer.arrived() > before + bytes).then_some(())))
+}
+
 /// A file in each direction between the first two hosts.
 pub(crate) fn send_both_ways(topology: &Topology, bytes: u64) -> Result<()> {
     send_file(topology.host(0), topology.host(1), address(1), bytes)?;
@@ -97,8 +110,7 @@ pub(crate) fn under_a_file(
     bytes: u64,
     meanwhile: impl FnOnce() -> Result<()>,
 ) -> Result<transfer::Outcome> {
-    let to = SocketAddr::new(address(1), 0);
-    let transfer = Transfer::start(topology.host(0), topology.host(1), to, Source::random(bytes, 1))?;
+    let transfer = begin(topology.host(0), topology.host(1), 1, bytes)?;
     meanwhile()?;
     whole(transfer)
 }

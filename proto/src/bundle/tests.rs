@@ -28,6 +28,43 @@ use crate::wire::hello::Hello;
 use crate::wire::hello::NodeId;
 use crate::wire::repair::Request;
 
+fn at(millis: u64) -> Instant {
+    Instant::from_nanos(millis * 1_000_000)
+}
+
+fn node(number: u8) -> NodeId {
+    NodeId::new([2, 0, 0, 0, 0, number], 7420)
+}
+
+fn endpoint(number: u8) -> SocketAddr {
+    SocketAddr::from(([192, 0, 2, number], 7420))
+}
+
+/// Node 1, alone, with so many links.
+fn alone(now: Instant, links: usize) -> Bundle {
+    let links = alloc::vec![LinkSettings::new(1_452); links];
+    Bundle::new(now, Settings { slots: 512, buffers: 16, ..Settings::new(node(1), 1, links) })
+}
+
+/// Another node says hello on the first link, unless `change` makes something else of it.
+fn say(bundle: &mut Bundle, now: Instant, number: u8, change: impl FnOnce(Hello) -> Hello) {
+    let hello = Hello { node: node(number), incarnation: 5, session: 7, ..bundle.hello(0, None) };
+    bundle.handle_hello(now, Origin { link: 0, from: endpoint(number) }, &change(hello));
+}
+
+/// A bundle reads a frame from its device: a virtio header of zeros, this address, that of host 1, and these bytes.
+fn read(bundle: &mut Bundle, now: Instant, to: [u8; 6], payload: &[u8]) -> Vec<u8> {
+    let frame = [&[0; 10][..], &to, &[2, 0, 0, 0, 0, 1, 0x88, 0xb5], payload].concat();
+    let mut rest = &frame[..];
+    for part in bundle.read_space() {
+        let (here, later) = rest.split_at(rest.len().min(part.len()));
+        part[..here.len()].copy_from_slice(here);
+        rest = later;
+    }
+    bundle.handle_frame(now, frame.len());
+    frame
+}
+
 /// Calls of tests that the I/O does not make.
 impl Bundle {
     fn hello(&self, link: u8, peer: Option<u16>) -> Hello {

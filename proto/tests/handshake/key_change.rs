@@ -23,8 +23,8 @@ fn joined(nodes: usize, rekey: Rekey) -> Net {
 
 /// Nodes send frames to everyone for so many milliseconds, one after the other.
 fn talk(net: &mut Net, nodes: u8, millis: usize) {
-    for sender in (0..nodes).cycle().take(millis) {
-        net.send_frame(sender);
+    for node in (0..nodes).cycle().take(millis) {
+        net.send_frame(node);
         net.run(1);
     }
 }

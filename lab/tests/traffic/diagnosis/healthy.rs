@@ -2,18 +2,15 @@
 //! looked at, 3 times unless told otherwise.
 
 use std::env;
-use std::net::SocketAddr;
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
-use tabane_kit::bundle::{DEVICE, address};
-use tabane_kit::clock::wait_for;
+use tabane_kit::bundle::DEVICE;
 use tabane_kit::rate::Bitrate;
-use tabane_kit::workload::transfer::{Source, Transfer};
 
 use super::{Said, doctor, why};
 use crate::case::{Case, DAEMON};
-use crate::traffic::stage::{options, plan, whole, with_bundles};
+use crate::traffic::stage::{begin, more, options, plan, whole, with_bundles};
 
 /// How often it is looked at, each time by both commands and at both nodes in turn.
 const RUNS: usize = 3;
@@ -45,10 +42,8 @@ fn idle() -> Result<()> {
 
 fn busy() -> Result<()> {
     with_bundles(plan(&[RATE; 2]), &options()?, |topology, _| {
-        let to = SocketAddr::new(address(1), 0);
-        let transfer = Transfer::start(topology.host(0), topology.host(1), to, Source::random(1 << 20, 1))?;
-        let begun = || Ok((transfer.arrived() > BEGUN).then_some(()));
-        wait_for("a connection that sends", Duration::from_secs(30), begun)?;
+        let transfer = begin(topology.host(0), topology.host(1), 1, 1 << 20)?;
+        more(&transfer, BEGUN, Duration::from_secs(30))?;
         // The receiver is looked at by the doctor alone: what fills its links it does not know for sure.
         looks(|host| Ok((doctor(topology.host(host), &[DEVICE])?, why(topology.host(0))?)), "links-full")?;
         whole(transfer).map(drop)

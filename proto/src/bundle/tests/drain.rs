@@ -4,7 +4,6 @@ use super::pair::{LINK_COUNT, Pair, Sent, address};
 use super::*;
 use crate::event::Event;
 use crate::link::health::HEARTBEAT_QUIET;
-use crate::time::Instant;
 use alloc::vec::Vec;
 use core::time::Duration;
 use tabane_seal::Cipher;
@@ -118,11 +117,9 @@ fn the_last_way_to_a_peer_may_not_be_drained() {
 
 #[test]
 fn without_peers_one_link_stays() {
-    let links = alloc::vec![LinkSettings::new(1_452); 2];
-    let settings = Settings { buffers: 16, ..Settings::new(NodeId::new([2, 0, 0, 0, 0, 1], 7420), 1, links) };
-    let mut bundle = Bundle::new(Instant::default(), settings);
+    let mut bundle = alone(at(0), 2);
     assert!(bundle.may_drain(1) && !bundle.may_drain(3));
-    bundle.drain_link(Instant::default(), 0, true);
+    bundle.drain_link(at(0), 0, true);
     assert!(!bundle.may_drain(2));
     assert!(bundle.hello(0, None).drains && !bundle.hello(1, None).drains);
 }

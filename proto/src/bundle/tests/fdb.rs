@@ -10,10 +10,6 @@ use alloc::vec;
 const HOST: Mac = [2, 0, 0, 0, 0, 9];
 const NOW: Instant = Instant::from_nanos(5_000_000_000);
 
-fn node(number: u8) -> NodeId {
-    NodeId::new([2, 0, 0, 0, 0, number], 7420)
-}
-
 /// A bundle of one of two workers with two peers, which joined in this order.
 fn worker(fdb: &Arc<Fdb>, peers: [u8; 2]) -> Bundle {
     let links = vec![LinkSettings::new(1_452)];
@@ -21,9 +17,7 @@ fn worker(fdb: &Arc<Fdb>, peers: [u8; 2]) -> Bundle {
     let settings = Settings { slots: 512, buffers: 16, workers: 2, fdb, ..Settings::new(node(1), 1, links) };
     let mut bundle = Bundle::new(NOW, settings);
     for number in peers {
-        let hello = Hello { node: node(number), session: 7, ..bundle.hello(0, None) };
-        let from = "192.0.2.2:7420".parse().unwrap();
-        bundle.handle_hello(NOW, Origin { link: 0, from }, &hello);
+        say(&mut bundle, NOW, number, |hello| hello);
     }
     bundle
 }
@@ -31,10 +25,7 @@ fn worker(fdb: &Arc<Fdb>, peers: [u8; 2]) -> Bundle {
 /// Reads a frame to [`HOST`] from the device; returns to how many peers it goes, and whether it was flooded.
 fn send(bundle: &mut Bundle) -> (u64, u64) {
     let before = *bundle.counters();
-    let part = bundle.read_space().next().unwrap();
-    part[..10].fill(0);
-    part[10..24].copy_from_slice(&[2, 0, 0, 0, 0, 9, 2, 0, 0, 0, 0, 1, 0x88, 0xb5]);
-    bundle.handle_frame(NOW, 70);
+    read(bundle, NOW, HOST, &[0; 46]);
     let after = bundle.counters();
     (after.frames_sent - before.frames_sent, after.frames_flooded - before.frames_flooded)
 }
@@ -72,16 +63,11 @@ fn a_frame_teaches_nothing_about_who_got_its_senders_place() {
     header.emit(&mut cell);
     crate::wire::record::emit(70, &mut cell[HEADER..]);
     cell[HEADER + 14 + 6..][..6].copy_from_slice(&HOST);
-    let from = "192.0.2.2:7420".parse().unwrap();
     let mut buffer = bundle.lend().unwrap();
     buffer[..cell.len()].copy_from_slice(&cell);
-    bundle.handle_datagrams(NOW, 0, from, buffer, cell.len(), cell.len());
-    let say = |bundle: &mut Bundle, number, leaves| {
-        let hello = Hello { node: node(number), session: 7, leaves, ends: leaves, ..bundle.hello(0, None) };
-        bundle.handle_hello(NOW, Origin { link: 0, from }, &hello);
-    };
-    say(&mut bundle, 2, true);
-    say(&mut bundle, 9, false);
+    bundle.handle_datagrams(NOW, 0, endpoint(2), buffer, cell.len(), cell.len());
+    say(&mut bundle, NOW, 2, |hello| Hello { leaves: true, ends: true, ..hello });
+    say(&mut bundle, NOW, 9, |hello| hello);
     assert_eq!(bundle.find(node(9)), Some(place));
     assert!(bundle.poll_frame(NOW).is_some() && bundle.poll_frame(NOW).is_none());
     assert_eq!(send(&mut bundle), (2, 1), "nobody knows the host");

@@ -8,20 +8,16 @@ use core::time::Duration;
 
 /// A peer announces another size of cells; returns whether the sender made a new ring.
 fn says(bundle: &mut Bundle, cell_max: u16) -> bool {
-    let node = NodeId::new([2, 0, 0, 0, 0, 2], 7420);
-    let hello = Hello { node, incarnation: 5, session: 7, cell_max, ..bundle.hello(0, None) };
-    let origin = Origin { link: 0, from: "192.0.2.2:7420".parse().unwrap() };
     let before = bundle.cell_max();
-    bundle.handle_hello(bundle.polled, origin, &hello);
+    say(bundle, bundle.polled, 2, |hello| Hello { cell_max, ..hello });
     while bundle.poll_control(bundle.polled).is_some() {}
     assert!(bundle.cell_max() <= usize::from(cell_max.max(CELL_LEAST)) && bundle.wants_frames());
     bundle.cell_max() != before
 }
 
 fn bundle() -> Bundle {
-    let node = NodeId::new([2, 0, 0, 0, 0, 1], 7420);
     let start = Instant::from_nanos(1_000_000_000_000);
-    Bundle::new(start, Settings::new(node, 1, vec![LinkSettings::new(1_452)]))
+    Bundle::new(start, Settings::new(node(1), 1, vec![LinkSettings::new(1_452)]))
 }
 
 #[test]

@@ -4,37 +4,19 @@ use super::*;
 use crate::group::handover::{PAUSE, PAUSES};
 use crate::policy::classify::Mac;
 use alloc::vec;
-use core::net::SocketAddr;
-
-/// Bytes of the virtio and Ethernet headers of a frame.
-const HEADS: usize = 24;
-
-fn at(millis: u64) -> Instant {
-    Instant::from_nanos(millis * 1_000_000)
-}
-
-fn node(number: u8) -> NodeId {
-    NodeId::new([2, 0, 0, 0, 0, number], 7420)
-}
 
 /// A host behind a node.
 fn host(number: u8) -> Mac {
     [2, 0, 0, 0, 1, number]
 }
 
-fn endpoint(number: u8) -> SocketAddr {
-    SocketAddr::from(([192, 0, 2, number], 7420))
-}
-
 fn bundle() -> Bundle {
-    let links = vec![LinkSettings::new(1_452)];
-    Bundle::new(at(0), Settings { slots: 512, buffers: 16, ..Settings::new(node(1), 1, links) })
+    alone(at(0), 1)
 }
 
 /// A hello of a node: its incarnation, and whether it pauses.
 fn say(bundle: &mut Bundle, number: u8, millis: u64, incarnation: u64, pauses: bool) {
-    let hello = Hello { node: node(number), incarnation, session: 7, pauses, ..bundle.hello(0, None) };
-    bundle.handle_hello(at(millis), Origin { link: 0, from: endpoint(number) }, &hello);
+    super::say(bundle, at(millis), number, |hello| Hello { incarnation, pauses, ..hello });
 }
 
 /// A bundle with peers 2 and 3, each with its host.
@@ -50,17 +32,7 @@ fn with_peers() -> Bundle {
 
 /// Reads a frame of so many bytes for the host behind a node.
 fn read(bundle: &mut Bundle, number: u8, millis: u64, length: usize) {
-    let mut frame = vec![number; 10 + length];
-    frame[..10].fill(0);
-    frame[10..16].copy_from_slice(&host(number));
-    frame[16..HEADS].copy_from_slice(&[2, 0, 0, 0, 0, 1, 0x88, 0xb5]);
-    let mut rest = &frame[..];
-    for part in bundle.read_space() {
-        let (now, later) = rest.split_at(rest.len().min(part.len()));
-        part[..now.len()].copy_from_slice(now);
-        rest = later;
-    }
-    bundle.handle_frame(at(millis), frame.len());
+    super::read(bundle, at(millis), host(number), &vec![number; length - 14]);
 }
 
 /// To whom cells go now, each once.

@@ -6,13 +6,8 @@ use crate::wire::cell::wire_seq;
 use crate::wire::heartbeat::Report;
 use alloc::vec;
 
-fn at(millis: u64) -> Instant {
-    Instant::from_nanos(millis * 1_000_000)
-}
-
 /// A bundle that has a peer on each of `links` links, and whose paths to it are up at `now`.
 fn bundle(now: Instant, links: u8) -> Bundle {
-    let node = |number| NodeId::new([2, 0, 0, 0, 0, number], 7420);
     let settings = Settings::new(node(1), 1, vec![LinkSettings::new(1_452); usize::from(links)]);
     let mut bundle = Bundle::new(now, settings);
     for link in 0..links {

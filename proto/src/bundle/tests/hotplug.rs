@@ -9,13 +9,7 @@ use alloc::vec;
 use tabane_seal::Cipher;
 
 fn bundle(links: usize) -> Bundle {
-    let node = NodeId::new([2, 0, 0, 0, 0, 1], 7420);
-    let links = vec![LinkSettings::new(1_452); links];
-    Bundle::new(at(0), Settings { slots: 512, buffers: 16, ..Settings::new(node, 1, links) })
-}
-
-fn at(millis: u64) -> Instant {
-    Instant::from_nanos(millis * 1_000_000)
+    alone(at(0), links)
 }
 
 /// Lets time pass until `millis`, and drops the control messages.
@@ -44,9 +38,8 @@ fn numbers_are_taken_in_order_and_again_when_they_are_free() {
 #[test]
 fn farewells_without_end_have_what_was_sent_looked_up_once() {
     let mut bundle = bundle(1);
-    let node = NodeId::new([2, 0, 0, 0, 0, 2], 7420);
-    let hello = Hello { node, incarnation: 5, session: 7, ..bundle.hello(0, None) };
-    let origin = Origin { link: 0, from: "192.0.2.2:7420".parse().unwrap() };
+    let hello = Hello { node: node(2), incarnation: 5, session: 7, ..bundle.hello(0, None) };
+    let origin = Origin { link: 0, from: endpoint(2) };
     let mut looked_up = 0;
     for _ in 0..1_000 {
         bundle.handle_hello(at(0), origin, &hello);
@@ -103,9 +96,8 @@ fn a_nic_too_small_for_cells_carries_nothing_and_makes_no_cells_smaller() {
         assert_eq!(bundle.cell_max(), usize::from(CELL_LEAST), "no link is left");
         bundle.resize_link(at(0), 1, CELL_LEAST + 1);
         assert_eq!((bundle.cell_max(), bundle.links[1].carries()), (usize::from(CELL_LEAST) + 1, true));
-        let node = NodeId::new([2, 0, 0, 0, 0, 1], 7420);
         let links = vec![LinkSettings::new(cell_max)];
-        let mut bundle = Bundle::new(at(0), Settings { buffers: 16, ..Settings::new(node, 1, links) });
+        let mut bundle = Bundle::new(at(0), Settings { buffers: 16, ..Settings::new(node(1), 1, links) });
         bundle.touch_memory();
         assert_eq!(bundle.cell_max(), usize::from(CELL_LEAST));
     }
@@ -115,11 +107,9 @@ fn a_nic_too_small_for_cells_carries_nothing_and_makes_no_cells_smaller() {
 #[test]
 fn a_link_too_small_for_cells_is_left_and_taken_again_when_it_is_larger() {
     let mut bundle = bundle(2);
-    let peer = NodeId::new([2, 0, 0, 0, 0, 2], 7420);
+    let peer = node(2);
     let say = |bundle: &mut Bundle, millis, cell_max| {
-        let from = "192.0.2.2:7420".parse().unwrap();
-        let hello = Hello { node: peer, incarnation: 5, session: 7, cell_max, ..bundle.hello(0, None) };
-        bundle.handle_hello(at(millis), Origin { link: 0, from }, &hello);
+        say(bundle, at(millis), 2, |hello| Hello { cell_max, ..hello });
     };
     let rise = |bundle: &mut Bundle, millis| {
         let path = &mut bundle.outbound()[0];
@@ -152,23 +142,20 @@ fn a_link_too_small_for_cells_is_left_and_taken_again_when_it_is_larger() {
 #[test]
 fn a_node_that_ends_says_so_over_all_links_and_is_forgotten_at_once() {
     let (mut bundle, mut ends) = (bundle(2), bundle(2));
-    let peer = NodeId::new([2, 0, 0, 0, 0, 2], 7420);
-    let from = "192.0.2.2:7420".parse().unwrap();
-    let say = |bundle: &mut Bundle, node, incarnation, leaves| {
-        let hello = bundle.hello(0, None);
-        let hello = Hello { node, incarnation, session: 7, leaves, ends: leaves, ..hello };
-        bundle.handle_hello(at(1), Origin { link: 0, from }, &hello);
+    let peer = node(2);
+    let say = |bundle: &mut Bundle, incarnation, leaves| {
+        say(bundle, at(1), 2, |hello| Hello { incarnation, leaves, ends: leaves, ..hello });
     };
-    say(&mut bundle, peer, 5, false);
+    say(&mut bundle, 5, false);
     assert!(!bundle.was_left());
-    say(&mut bundle, peer, 4, true);
+    say(&mut bundle, 4, true);
     assert!(bundle.find(peer).is_some() && !bundle.was_left(), "a farewell of a former incarnation");
-    say(&mut bundle, peer, 5, true);
+    say(&mut bundle, 5, true);
     assert!(bundle.find(peer).is_none() && bundle.was_left() && !bundle.has_way());
-    say(&mut bundle, peer, 6, false);
+    say(&mut bundle, 6, false);
     assert!(bundle.find(peer).is_some() && !bundle.was_left());
 
-    say(&mut ends, peer, 5, false);
+    say(&mut ends, 5, false);
     pass(&mut ends, 1);
     ends.end(at(2));
     let said = core::iter::from_fn(|| ends.poll_control(at(2)).map(|message| message.bytes.to_vec()));

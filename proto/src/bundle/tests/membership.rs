@@ -2,15 +2,13 @@
 
 use super::*;
 use crate::group::membership::ANSWERS_BEHIND;
-use alloc::vec;
 
 #[test]
 fn hellos_without_end_are_not_all_answered() {
     let now = Instant::default();
-    let node = |number| NodeId::new([2, 0, 0, 0, 0, number], 7420);
-    let mut bundle = Bundle::new(now, Settings::new(node(1), 1, vec![LinkSettings::new(1_452)]));
+    let mut bundle = alone(now, 1);
     let hello = Hello { node: node(2), incarnation: 5, ..bundle.hello(0, None) };
-    let origin = Origin { link: 0, from: "192.0.2.2:7420".parse().unwrap() };
+    let origin = Origin { link: 0, from: endpoint(2) };
     (0..5_000).for_each(|_| bundle.handle_hello(now, origin, &hello));
     assert_eq!(bundle.held().messages, ANSWERS_BEHIND);
     assert_eq!(bundle.counters().hellos_unanswered, 5_000 - ANSWERS_BEHIND as u64);
@@ -22,9 +20,8 @@ fn hellos_without_end_are_not_all_answered() {
 #[test]
 fn a_hello_of_a_former_self_that_comes_late_shuts_nobody_out() {
     let now = Instant::default();
-    let node = |number| NodeId::new([2, 0, 0, 0, 0, number], 7420);
-    let mut bundle = Bundle::new(now, Settings::new(node(1), 1, vec![LinkSettings::new(1_452)]));
-    let origin = Origin { link: 0, from: "192.0.2.2:7420".parse().unwrap() };
+    let mut bundle = alone(now, 1);
+    let origin = Origin { link: 0, from: endpoint(2) };
     let hello = |bundle: &Bundle, incarnation| Hello { node: node(2), incarnation, ..bundle.hello(0, None) };
     let of = |bundle: &Bundle| {
         let peer = bundle.sessions.table().get(bundle.find(node(2)).unwrap()).unwrap();

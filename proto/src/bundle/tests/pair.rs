@@ -6,7 +6,6 @@ use crate::link::health::HEARTBEAT_QUIET;
 use crate::policy::PolicyKind;
 use crate::security::{self, Number, SessionKeys, TAG};
 use crate::session::keyring::{Agreed, Keyring};
-use crate::wire::hello::NodeId;
 use alloc::vec;
 use core::time::Duration;
 use tabane_proto::security::{Number as TheirNumber, Security as _};
@@ -111,19 +110,9 @@ impl Pair {
         }
     }
 
-    /// A node reads a frame of so many bytes from its device.
+    /// A node reads a frame of so many bytes to everyone from its device.
     pub(crate) fn read(&mut self, node: usize, length: usize, fill: u8) -> Vec<u8> {
-        let mut frame = vec![fill; 10 + length];
-        frame[..10].fill(0);
-        frame[10..24].copy_from_slice(&[0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 2, 0, 0, 0, 0, 1, 0x88, 0xb5]);
-        let mut rest = &frame[..];
-        for part in self.nodes[node].read_space() {
-            let (now, later) = rest.split_at(rest.len().min(part.len()));
-            part[..now.len()].copy_from_slice(now);
-            rest = later;
-        }
-        self.nodes[node].handle_frame(self.now, frame.len());
-        frame
+        read(&mut self.nodes[node], self.now, [0xff; 6], &vec![fill; length - 14])
     }
 
     pub(crate) fn received(&self, node: usize) -> u64 {
@@ -133,12 +122,11 @@ impl Pair {
 
 fn bundle(node: u8, cipher: Cipher) -> Bundle {
     let link = LinkSettings { multicast: false, ..LinkSettings::new(1_452) };
-    let identity = NodeId::new([2, 0, 0, 0, 0, node], 7420);
     let settings = Settings {
         policy: PolicyKind::RoundRobin,
         slots: 512,
         buffers: 64,
-        ..Settings::new(identity, u64::from(node) + 1, vec![link; usize::from(LINK_COUNT)])
+        ..Settings::new(super::node(node), u64::from(node) + 1, vec![link; usize::from(LINK_COUNT)])
     };
     let mut bundle = Bundle::new(Instant::default(), settings);
     bundle.set_security(Box::new(Foreign(Box::new(group(cipher, 1)))), Rekey::default());

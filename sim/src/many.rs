@@ -1,4 +1,5 @@
-//! Many seeds on all processors, for `make sim ARGS="--nightly …"`. Each run belongs to one thread; failing seeds are printed, and the others go on.
+//! Many seeds: one by one up to the first that fails, as `make sim` runs them; or on all processors, where each run belongs to one thread,
+//! and the others go on, for `make sim ARGS="--nightly …"`.
 
 use core::ops::Range;
 use core::time::Duration;
@@ -11,10 +12,12 @@ use tabane_sim::run::run as run_seed;
 use tabane_sim::statistics::Statistics;
 
 /// From one line of progress to the next.
-const PROGRESS_EVERY: Duration = Duration::from_secs(10);
+const PROGRESS_EVERY: Duration = Duration::from_secs(2);
 
 /// What the threads share.
 struct Shared {
+    /// Whether other runs go on when one has failed.
+    goes_on: bool,
     next: AtomicU64,
     done: AtomicU64,
     failed: Mutex<Vec<u64>>,
@@ -22,17 +25,18 @@ struct Shared {
     began: Instant,
 }
 
-/// Runs all `seeds`.
-pub(crate) fn run(seeds: &Range<u64>) -> ExitCode {
+/// Runs `seeds`: up to the first that fails, or all of them on all processors.
+pub(crate) fn run(seeds: &Range<u64>, all: bool) -> ExitCode {
     let began = Instant::now();
     let shared = Shared {
+        goes_on: all,
         next: AtomicU64::new(seeds.start),
         done: AtomicU64::new(0),
         failed: Mutex::default(),
         reported: Mutex::new(began),
         began,
     };
-    let threads = thread::available_parallelism().map_or(1, usize::from);
+    let threads = if all { thread::available_parallelism().map_or(1, usize::from) } else { 1 };
     let mut statistics = Statistics::default();
     thread::scope(|scope| {
         let workers: Vec<_> = (0..threads).map(|_| scope.spawn(|| work(seeds, &shared))).collect();
@@ -42,7 +46,7 @@ pub(crate) fn run(seeds: &Range<u64>) -> ExitCode {
     });
     let mut failed = shared.failed.into_inner().expect("runs do not panic");
     failed.sort_unstable();
-    println!("{statistics}\n{:.0} s, {} seeds failed", began.elapsed().as_secs_f64(), failed.len());
+    println!("{statistics}\n{:.1} s, {} seeds failed", began.elapsed().as_secs_f64(), failed.len());
     for seed in &failed {
         println!("make sim SEED={seed}");
     }
@@ -53,7 +57,8 @@ fn work(seeds: &Range<u64>, shared: &Shared) -> Statistics {
     let mut statistics = Statistics::default();
     loop {
         let seed = shared.next.fetch_add(1, Ordering::Relaxed);
-        if seed >= seeds.end {
+        let has_failed = || !shared.failed.lock().expect("runs do not panic").is_empty();
+        if seed >= seeds.end || !shared.goes_on && has_failed() {
             return statistics;
         }
         let report = run_seed(seed, None);
