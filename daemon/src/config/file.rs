@@ -1,11 +1,11 @@
 //! The configuration file: TOML text to [`Settings`].
 
-use super::classes::{CLASS_KEYS, ClassKey};
+use super::classes::CLASS_KEYS;
 use super::form::Form;
-use super::keys::{KEYS, OFFLOAD_PREFIX, OFFLOADS, Row};
+use super::keys::{KEYS, OFFLOADS, short};
 use super::links::keys::{LINK_KEYS, RATE_PREFIX};
 use super::problem::{Place, Problem};
-use super::settings::{Settings, TableSettings, Typed, Values};
+use super::settings::{Settings, TableSettings, Values};
 use super::table::{Section, read};
 
 /// Reads `text`, the content of the file that the user named `file`. A relative key path is taken from the file's
@@ -22,53 +22,46 @@ fn settings(top: &mut Section<'_, '_>) -> Settings {
                 settings.classes = top.tables("class", "class.", allowed, class);
             }
             ("link", Form::Tables(allowed)) => settings.links = top.tables("link", "link.", allowed, link),
-            (name, Form::Tables(allowed)) => top.table(name, OFFLOAD_PREFIX, allowed, |section| {
-                OFFLOADS.iter().for_each(|row| take(&mut settings.values, section, row));
+            (name, Form::Tables(allowed)) => top.table(name, "offload.", allowed, |section| {
+                OFFLOADS.iter().for_each(|row| take(&mut settings.values, section, row.name, row.rule.form));
             }),
-            _ => take(&mut settings.values, top, row),
+            (name, form) => take(&mut settings.values, top, name, form),
         }
     }
     settings
 }
 
-fn take(values: &mut Values, section: &mut Section<'_, '_>, row: &Row) {
-    if let Some(typed) = row.rule.form.read(section, row.short_name()) {
-        values.insert(row.name, typed);
+/// Takes the value of a key, which stands in its table without the names of its tables.
+fn take(values: &mut Values, section: &mut Section<'_, '_>, name: &'static str, form: Form) {
+    if let Some(typed) = form.read(section, short(name)) {
+        values.insert(name, typed);
     }
 }
 
 fn link(section: &mut Section<'_, '_>, place: Place) -> TableSettings {
     let mut link = TableSettings::at(place);
-    for key in LINK_KEYS.iter().filter(|key| !key.name.starts_with(RATE_PREFIX)) {
-        let typed = match key.form {
-            Form::Tables(allowed) => section
-                .text_or_table(key.name, "link.rate.", allowed, |section| rates(&mut link.values, section))
-                .map(Typed::Text),
-            form => form.read(section, key.name),
+    let values = &mut link.values;
+    let (rates, others): (Vec<_>, Vec<_>) =
+        LINK_KEYS.iter().partition(|key| key.name.starts_with(RATE_PREFIX));
+    for key in others {
+        let Form::Tables(allowed) = key.form else {
+            take(values, section, key.name, key.form);
+            continue;
         };
-        typed.into_iter().for_each(|typed| link.values.insert(key.name, typed));
+        let both = section.text_or_table(key.name, "link.rate.", allowed, |section| {
+            rates.iter().for_each(|key| take(values, section, key.name, key.form));
+        });
+        both.into_iter().for_each(|both| values.set(key.name, both));
     }
     link
-}
-
-/// The rates of each direction.
-fn rates(values: &mut Values, section: &mut Section<'_, '_>) {
-    for key in LINK_KEYS {
-        let typed = key.name.strip_prefix(RATE_PREFIX).and_then(|name| key.form.read(section, name));
-        typed.into_iter().for_each(|typed| values.insert(key.name, typed));
-    }
 }
 
 fn class(section: &mut Section<'_, '_>, place: Place) -> TableSettings {
     let mut class = TableSettings::at(place);
     let (matches, others): (Vec<_>, Vec<_>) = CLASS_KEYS.iter().partition(|key| key.is_condition());
-    let mut read = |section: &mut Section<'_, '_>, key: &ClassKey| {
-        let typed = key.form.read(section, key.name);
-        typed.into_iter().for_each(|typed| class.values.insert(key.name, typed));
-    };
-    others.iter().for_each(|key| read(section, key));
+    others.iter().for_each(|key| take(&mut class.values, section, key.name, key.form));
     section.table("match", "class.match.", "a table { … }", |section| {
-        matches.iter().for_each(|key| read(section, key));
+        matches.iter().for_each(|key| take(&mut class.values, section, key.name, key.form));
     });
     class
 }

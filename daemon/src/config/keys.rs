@@ -24,9 +24,6 @@ use super::units::{
 use super::{CIPHERS, Config, DataPath, Reordering, Security, cipher_name, nodes, resolve, typed};
 use crate::key::{Key, public};
 
-/// What begins the names of the keys of the table `[offload]`.
-pub(super) const OFFLOAD_PREFIX: &str = "offload.";
-
 /// A key of the bundle.
 pub(crate) struct Row {
     /// Its name, behind that of its table.
@@ -96,15 +93,10 @@ const fn means(word: &'static str, long: &'static str, help: &'static str) -> Op
 }
 
 impl Row {
-    /// Its name within its table.
-    pub(super) fn short_name(&self) -> &'static str {
-        self.name.strip_prefix(OFFLOAD_PREFIX).unwrap_or(self.name)
-    }
-
     /// The line that gives it, or a comment where it is not set.
     pub(super) fn print(&self, config: &Config, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let value = self.printed.map_or_else(|| (self.rule.value)(config), |printed| printed(config));
-        let name = self.short_name();
+        let name = short(self.name);
         match value {
             Some(value) => {
                 let beside = (self.beside)(config).map(|text| format!("  # {text}")).unwrap_or_default();
@@ -137,6 +129,11 @@ impl Row {
             }
         }
     }
+}
+
+/// The name of a key within its table.
+pub(super) fn short(name: &'static str) -> &'static str {
+    name.rsplit('.').next().unwrap_or(name)
 }
 
 /// A value without its quotes.
