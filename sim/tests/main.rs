@@ -25,7 +25,9 @@ const SWARM: u64 = 1_000;
 fn seeds(ordinary: u64) -> Range<u64> {
     let named = std::env::var("TABANE_SEEDS").unwrap_or_else(|_| format!("0..{SWARM}"));
     let seed = |text: &str| text.parse::<u64>().expect("a seed, or a range of them as 0..5000");
-    let (first, end) =
-        named.split_once("..").map_or((seed(&named), None), |(first, end)| (seed(first), Some(seed(end))));
-    first..first + (ordinary * (end.unwrap_or(first + 1) - first)).div_ceil(SWARM)
+    let (first, end) = match named.split_once("..") {
+        Some((first, end)) => (seed(first), seed(end)),
+        None => (seed(&named), seed(&named) + 1),
+    };
+    first..first + (ordinary * (end - first)).div_ceil(SWARM)
 }

@@ -39,10 +39,11 @@ const ROUND_CELLS: u64 = 8;
 const SUDDEN: u32 = 4;
 /// A path that has held nothing back for so long begins anew.
 const FORGET_AFTER: Duration = Duration::from_secs(10);
-/// The first round with hardly any queue adds a part to window and pace that is halved so many times; each further one twice the part.
+/// The first round with hardly any queue adds a part of the window that is halved so many times; each further one twice the part.
 const DOUBLINGS: u8 = 4;
-/// No more than a quarter is added to the pace: a short queue would overflow at once.
-const PACE_DOUBLINGS: u8 = 2;
+/// The pace exceeds the rate by a part that is halved so many times. It is doubled with each of two rounds with hardly any queue in which the
+/// pace alone held cells back: more would fill a short queue at once.
+const PACE_DOUBLINGS: (u8, u8) = (4, 2);
 /// Rounds of a trial, and rounds after which the law has not made the window half as large.
 const TRIAL: u8 = 4;
 const TRIAL_LONGEST: u8 = 16;
@@ -77,8 +78,10 @@ pub(super) struct Steady {
     loss: Loss,
     /// The shortest time from sending a cell to its report.
     shortest: Option<Duration>,
-    /// The part by which the next round with hardly any queue makes the window larger, and the pace exceeds the rate, is halved so often.
+    /// The part by which the next round with hardly any queue makes the window larger is halved so often, and that by which the pace exceeds
+    /// the rate.
     doublings: u8,
+    pace_doublings: u8,
 }
 
 /// A window becomes smaller, and its queue may.
@@ -169,8 +172,7 @@ impl Window for Steady {
     fn pace(&self) -> Option<u64> {
         let spread = per_second(self.window, self.shortest? + self.target()).max(self.rate.get()?);
         // Where no queue comes, the rate may have been measured while the path carried less.
-        let more = spread >> self.doublings.max(PACE_DOUBLINGS);
-        Some(if self.starts() { 2 * spread } else { spread + more })
+        Some(if self.starts() { 2 * spread } else { spread + (spread >> self.pace_doublings) })
     }
 
     fn queue(&self) -> Duration {
@@ -234,6 +236,7 @@ impl Steady {
             loss: Loss::new(TARGET_BOUNDS.1),
             shortest: None,
             doublings: DOUBLINGS,
+            pace_doublings: PACE_DOUBLINGS.0,
         }
     }
 
@@ -279,11 +282,11 @@ impl Steady {
             Some(rate) => self.adjust(&seen, rate),
             None => self.adjust_unfilled(&seen),
         }
-        let is_short = seen.queue <= self.target() / 4 && !seen.overflows;
-        self.doublings = match self.round.held_back {
-            0 => self.doublings,
-            _ if is_short => self.doublings.saturating_sub(1),
-            _ => DOUBLINGS,
+        let is_paced_only = self.round.held_back > 0 && !seen.limited;
+        self.pace_doublings = if is_paced_only && self.is_short(&seen) {
+            (self.pace_doublings - 1).max(PACE_DOUBLINGS.1)
+        } else {
+            PACE_DOUBLINGS.0
         };
         if let Some(rate) = rate.filter(|_| obeyed) {
             self.ask_whose_queue(&seen, rate, delays);
@@ -328,6 +331,7 @@ impl Steady {
         let Seen { queue, longest, .. } = *seen;
         let shortest = self.shortest.unwrap_or(seen.span);
         let fitting = bytes_in(rate, shortest + self.target());
+        let is_short = self.is_short(seen);
         if self.is_shared() {
             self.share(seen);
         } else if seen.is_sudden || seen.overflows {
@@ -356,7 +360,13 @@ impl Steady {
                 self.window = self.window.max(fitting);
             }
         }
+        self.doublings = if is_short { self.doublings.saturating_sub(1) } else { DOUBLINGS };
         self.window = self.window.max(self.least());
+    }
+
+    /// Whether there was hardly any queue.
+    fn is_short(&self, seen: &Seen) -> bool {
+        seen.queue <= self.target() / 4 && !seen.overflows
     }
 
     /// The window held nothing back, or the rate is not known yet.
