@@ -18,9 +18,9 @@ pub(crate) mod classes;
 pub(crate) mod difference;
 pub mod file;
 pub(crate) mod form;
-pub mod fragments;
+pub(crate) mod fragments;
 pub(crate) mod keys;
-pub mod limits;
+pub(crate) mod limits;
 pub(crate) mod links;
 mod mtu;
 mod nodes;
@@ -31,11 +31,11 @@ mod rate;
 pub mod reference;
 pub mod resolve;
 pub(crate) mod rule;
-pub mod settings;
-pub mod table;
+pub(crate) mod settings;
+pub(crate) mod table;
 #[cfg(test)]
 mod tests;
-pub mod typed;
+pub(crate) mod typed;
 pub mod units;
 mod window;
 

@@ -6,11 +6,11 @@ use tabane_io::PIECES;
 use super::problem::quoted;
 
 /// What [`parse_fragments`] takes, for error sentences.
-pub const FRAGMENTS_ALLOWED: &str =
+pub(crate) const FRAGMENTS_ALLOWED: &str =
     "auto, gather, copy, or how many of the first are copied, such as \"3\", from 2 to 128";
 
 /// Reads which fragments of a frame are copied.
-pub fn parse_fragments(text: &str) -> Result<Fragments, String> {
+pub(crate) fn parse_fragments(text: &str) -> Result<Fragments, String> {
     match text {
         "auto" => Ok(Fragments::default()),
         "gather" => Ok(Fragments::ScatterGather),
@@ -24,7 +24,7 @@ pub fn parse_fragments(text: &str) -> Result<Fragments, String> {
 }
 
 /// Which fragments are copied: [`parse_fragments`] gives the same back, without what was measured.
-pub fn print_fragments(fragments: &Fragments) -> String {
+pub(crate) fn print_fragments(fragments: &Fragments) -> String {
     match fragments {
         Fragments::Auto(_) => "auto".to_owned(),
         Fragments::ScatterGather => "gather".to_owned(),

@@ -11,7 +11,7 @@ use super::problem::Place;
 
 /// A value and where it was given.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Given<T> {
+pub(crate) struct Given<T> {
     /// The value as typed.
     pub value: T,
     /// Its place.
@@ -20,12 +20,12 @@ pub struct Given<T> {
 
 impl<T> Given<T> {
     /// `value`, given at `place`.
-    pub fn new(value: T, place: Place) -> Given<T> {
+    pub(crate) fn new(value: T, place: Place) -> Given<T> {
         Given { value, place }
     }
 
     /// A value given by a flag, for example `--mtu`.
-    pub fn by_flag(value: T, flag: &str) -> Given<T> {
+    pub(crate) fn by_flag(value: T, flag: &str) -> Given<T> {
         Given { value, place: Place::flag(flag) }
     }
 }
@@ -35,7 +35,7 @@ macro_rules! types {
     ($($(#[doc = $doc:literal])+ $name:ident($type:ty),)+) => {
         /// A value as typed.
         #[derive(Clone, Debug, PartialEq, Eq)]
-        pub enum Typed {
+        pub(crate) enum Typed {
             $($(#[doc = $doc])+ $name(Given<$type>),)+
         }
 
@@ -76,7 +76,7 @@ types! {
 }
 
 /// A type that values have.
-pub trait Type: Sized {
+pub(crate) trait Type: Sized {
     /// The value, if it is of this type.
     fn of(typed: &Typed) -> Option<&Given<Self>>;
     /// A value of this type.

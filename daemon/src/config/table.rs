@@ -1,4 +1,4 @@
-//! Reads a TOML text table by table; the lab reads its scenarios with it, too.
+//! Reads a TOML text table by table.
 //!
 //! The `toml` crate parses; the tables are read by hand instead of through serde: serde stops at the first error, and a
 //! user wants every error with its line. Each key is named once, where it is taken; a key that nobody took is unknown.
@@ -13,7 +13,7 @@ use super::problem::{Place, Problem, in_order, nearest};
 use super::settings::Given;
 
 /// Takes `text`, the content of the file that the user named `file`, apart by `take`.
-pub fn read<'t, T>(
+pub(crate) fn read<'t, T>(
     file: &str,
     text: &'t str,
     take: impl FnOnce(&mut Section<'_, 't>) -> T,
@@ -62,7 +62,7 @@ impl Reader {
 }
 
 /// One table of the file while its keys are taken out.
-pub struct Section<'r, 't> {
+pub(crate) struct Section<'r, 't> {
     reader: &'r mut Reader,
     /// Prefix of its keys in sentences: empty, `offload.` or `link.`
     prefix: &'static str,
@@ -77,17 +77,17 @@ impl<'r, 't> Section<'r, 't> {
     }
 
     /// The file as the user named it.
-    pub fn file(&self) -> Arc<str> {
+    pub(crate) fn file(&self) -> Arc<str> {
         Arc::clone(&self.reader.file)
     }
 
     /// The problems so far; callers that check values add theirs.
-    pub fn problems(&mut self) -> &mut Vec<Problem> {
+    pub(crate) fn problems(&mut self) -> &mut Vec<Problem> {
         &mut self.reader.problems
     }
 
     /// Takes `key` out of the table; `convert` gives its value or `None` when it is of another type than `allowed`.
-    pub fn take<T>(
+    pub(crate) fn take<T>(
         &mut self,
         key: &'static str,
         allowed: &str,
@@ -117,27 +117,22 @@ impl<'r, 't> Section<'r, 't> {
     }
 
     /// A string.
-    pub fn text(&mut self, key: &'static str, allowed: &str) -> Option<Given<String>> {
+    pub(crate) fn text(&mut self, key: &'static str, allowed: &str) -> Option<Given<String>> {
         self.take(key, &format!("a string, {allowed}"), text_of)
     }
 
     /// A whole number.
-    pub fn number(&mut self, key: &'static str) -> Option<Given<i64>> {
+    pub(crate) fn number(&mut self, key: &'static str) -> Option<Given<i64>> {
         self.take(key, "a whole number", number_of)
     }
 
-    /// A number, with or without a fraction.
-    pub fn decimal(&mut self, key: &'static str) -> Option<Given<f64>> {
-        self.take(key, "a number", decimal_of)
-    }
-
     /// True or false.
-    pub fn switch(&mut self, key: &'static str) -> Option<Given<bool>> {
+    pub(crate) fn switch(&mut self, key: &'static str) -> Option<Given<bool>> {
         self.take(key, "true or false", DeValue::as_bool)
     }
 
     /// A list of strings, each with its own place.
-    pub fn texts(&mut self, key: &'static str, allowed: &str) -> Vec<Given<String>> {
+    pub(crate) fn texts(&mut self, key: &'static str, allowed: &str) -> Vec<Given<String>> {
         let list = self.take(key, allowed, |value| value.as_array().cloned());
         let items = list.into_iter().flat_map(|list| list.value);
         items.filter_map(|item| self.converted(key, &item, allowed, text_of)).collect()
@@ -145,7 +140,7 @@ impl<'r, 't> Section<'r, 't> {
 
     /// The table `key`, whose keys sentences call `prefix` and their name: what `take` made of it. Empty if it is not
     /// there.
-    pub fn table<T>(
+    pub(crate) fn table<T>(
         &mut self,
         key: &'static str,
         prefix: &'static str,
@@ -158,7 +153,7 @@ impl<'r, 't> Section<'r, 't> {
     }
 
     /// A string, or a table as of [`Section::table`], which `take` takes apart: the string.
-    pub fn text_or_table(
+    pub(crate) fn text_or_table(
         &mut self,
         key: &'static str,
         prefix: &'static str,
@@ -177,7 +172,7 @@ impl<'r, 't> Section<'r, 't> {
     }
 
     /// A list of tables `[[key]]`, as [`Section::table`]; `take` gets the place of each.
-    pub fn tables<T>(
+    pub(crate) fn tables<T>(
         &mut self,
         key: &'static str,
         prefix: &'static str,
@@ -228,14 +223,6 @@ fn text_of(value: &DeValue<'_>) -> Option<String> {
 fn number_of(value: &DeValue<'_>) -> Option<i64> {
     let number = value.as_integer()?;
     i64::from_str_radix(number.as_str(), number.radix()).ok()
-}
-
-fn decimal_of(value: &DeValue<'_>) -> Option<f64> {
-    let number = match value {
-        DeValue::Integer(_) => number_of(value)? as f64,
-        _ => value.as_float()?.as_str().parse().ok()?,
-    };
-    number.is_finite().then_some(number)
 }
 
 fn describe(value: &DeValue<'_>) -> &'static str {

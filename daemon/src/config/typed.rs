@@ -7,7 +7,7 @@ use super::problem::{Problem, nearest, quoted};
 use super::settings::Given;
 
 /// A number within `limits`.
-pub fn number<T: TryFrom<i64>>(
+pub(crate) fn number<T: TryFrom<i64>>(
     problems: &mut Vec<Problem>,
     given: Option<&Given<i64>>,
     limits: Limits,
@@ -25,7 +25,7 @@ pub fn number<T: TryFrom<i64>>(
 }
 
 /// One of the words in `all`.
-pub fn word<T: Copy>(
+pub(crate) fn word<T: Copy>(
     problems: &mut Vec<Problem>,
     given: Option<&Given<String>>,
     all: &[T],

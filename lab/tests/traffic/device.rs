@@ -106,9 +106,11 @@ fn deleted() -> Result<()> {
         ensure!(ending.status.code() == Some(1) && ending.last_words().ends_with(words), "{ending:?}");
         follower.wait(OFF_AFTER_DEATH)?.success("a follower whose bundle has ended")?;
         ensure!(told().contains("device-gone  device tb0 was deleted"), "{}", told());
-        bundles[0].wait_until("no peer", |status| status.peers.is_empty())?;
         let outcome = flow.finish()?;
         ensure!(!outcome.lost_at_ns.is_empty(), "datagrams to a device that was deleted: {outcome:?}");
+        if workers == "2" {
+            bundles[0].wait_until("no peer", |status| status.peers.is_empty())?;
+        }
         Bundle::stop_all(bundles)?;
     }
     Ok(())
