@@ -6,7 +6,7 @@
 //! ```
 //!
 //! Names are stable: a family may be added; none loses its name, its type or its meaning without a new MINOR version and a line in
-//! the changelog. `docs/reference/metrics.md` is made from [`families`]. Invariant: the number of series depends on the links,
+//! the changelog. `docs/reference/metrics.md` is made from [`families()`]. Invariant: the number of series depends on the links,
 //! peers and workers that there are. Names of peers are what they say, so one that comes back under other names makes other series.
 //!
 //! The older text format stands beside OpenMetrics 1.0, for node_exporter's textfile collector and `promtool check metrics` read

@@ -107,7 +107,7 @@ impl Pair {
     /// Puts a datagram on the link to the first bundle that is not sealed. The lower bits of `make` say what it is: 1: a
     /// header of a handshake comes before it, else 2: one of a greeting, else 4: it is laid over something that the second
     /// has said; 8: behind it comes a true tag; 16: and a stamp of zeros; 32: time passes. 64: it says how somebody claims the key
-    /// of the second (see [`Self::claim`]), and nothing else counts but 32.
+    /// of the second (see `claim`), and nothing else counts but 32.
     pub fn inject_open(&mut self, datagram: &[u8], make: u8) {
         let bytes = if make & 64 == 0 { self.open(datagram, make) } else { self.claim(datagram) };
         self.receive(0, &bytes);

@@ -50,7 +50,7 @@ pub(crate) fn write(program: &Command, directory: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// The page of one command, and those of its own commands, but for the program's, which [`write`] names.
+/// The page of one command, and those of its own commands, but for the program's, which [`write()`] names.
 fn write_all(command: &Command, has_files: bool, directory: &Path) -> io::Result<()> {
     let name = command.get_display_name().unwrap_or_else(|| command.get_name());
     fs::write(directory.join(format!("{name}.1")), page(command, has_files)?)?;
