@@ -7,8 +7,8 @@
 //!                                                                         └────── save/edit.rs ── a file with its comments
 //! ```
 //!
-//! Which keys there are, and all that is known of each, stands in the tables of `keys.rs` (the bundle and its offloads), `links/keys.rs`
-//! and `classes.rs`; every step above goes through them, and so does the reference (`reference.rs`).
+//! The tables of `keys.rs` (the bundle and its offloads), `links/keys.rs` and `classes.rs` hold the keys and all that is known of each; every
+//! step above goes through them, and so does the reference (`reference.rs`).
 //!
 //! A [`Config`] exists only when every rule holds. Printed, it is TOML that reads back as the same [`Config`].
 

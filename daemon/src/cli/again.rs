@@ -68,16 +68,15 @@ fn flags(name: &str, origin: &Origin) -> Result<Settings, BadInput> {
         return Err(BadInput::new(format!("{why}: {}", origin.arguments.join(" "))));
     };
     let mut settings = flags.settings();
-    let file = |key| settings.values.get::<PathBuf>(key);
-    match file("key").or(file("node_key")).cloned() {
-        Some(key) if key.value.starts_with(CREDENTIALS) && file("key") == Some(&key) => {
-            settings.values.set("key", Given::new(key_of_service(name), key.place));
-        }
-        Some(key) => {
-            let why = "names a file, which is not read because a bundle says so; allowed: to name it in the configuration";
-            return Err(BadInput::new(format!("{}: {why}", key.place)));
-        }
-        None => {}
+    let key = settings.values.get::<PathBuf>("key");
+    let of_service = key.filter(|key| key.value.starts_with(CREDENTIALS)).cloned();
+    let others: &[&str] = if of_service.is_some() { &["node_key"] } else { &["key", "node_key"] };
+    if let Some(place) = settings.values.first(others) {
+        let why = "names a file, which is not read because a bundle says so; allowed: to name it in the configuration";
+        return Err(BadInput::new(format!("{place}: {why}")));
+    }
+    if let Some(key) = of_service {
+        settings.values.set("key", Given::new(key_of_service(name), key.place));
     }
     Ok(settings)
 }
@@ -114,8 +113,14 @@ mod tests {
         let file = tempfile::NamedTempFile::new().expect("a file");
         std::fs::write(&file, "0f".repeat(32)).expect("written");
         let path = file.path().to_str().expect("text");
-        for flag in ["--key", "--node-key"] {
-            let origin = origin("/etc/tb.toml", &["/etc/tb.toml", flag, path]);
+        let of_service = format!("{CREDENTIALS}tabane@tb0.service/key");
+        let cases = [
+            ("--key", vec!["--key", path]),
+            ("--node-key", vec!["--node-key", path]),
+            ("--node-key", vec!["--key", &of_service, "--node-key", path]),
+        ];
+        for (flag, arguments) in cases {
+            let origin = origin("/etc/tb.toml", &[&["/etc/tb.toml"], &arguments[..]].concat());
             let why =
                 read_again("tb0", Path::new("/etc/tb.toml"), LINK, &origin).expect_err("it names a file");
             assert!(

@@ -108,7 +108,7 @@ pub fn parse_class(text: &str) -> Result<Class, String> {
             }
             _ => Typed::Text(Given::new(value.to_owned(), place)),
         };
-        if !typed.values.add(key.name, value) {
+        if typed.values.add(key.name, value).is_some() {
             return Err(format!("{} is given twice; allowed: once", quoted(name)));
         }
     }

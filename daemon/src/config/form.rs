@@ -2,10 +2,11 @@
 
 use std::path::Path;
 
+use toml::de::DeValue;
+
 use super::limits::Limits;
 use super::settings::{Given, Type, Typed};
 use super::table::Section;
-use toml::de::DeValue;
 
 /// What a value looks like in a file; the words complete the sentence of an error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

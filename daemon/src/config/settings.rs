@@ -1,7 +1,7 @@
 //! The settings as typed: every value of the file or of a flag with its place, not yet checked.
 //!
-//! Which keys there are say the tables of `keys.rs`, `links/keys.rs` and `classes.rs`. Flags are laid over a file by [`Settings::overlaid`]: a flag replaces the
-//! file's value, links and addresses are appended.
+//! The tables of `keys.rs`, `links/keys.rs` and `classes.rs` say which keys there are. [`Settings::overlaid`] lays flags over a file: a flag
+//! replaces the file's value, links and addresses are appended.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -104,7 +104,7 @@ impl Values {
     }
 
     /// Where the first of these keys was given that has a value.
-    pub(super) fn first(&self, keys: &[&str]) -> Option<&Place> {
+    pub(crate) fn first(&self, keys: &[&str]) -> Option<&Place> {
         keys.iter().find_map(|key| self.place(key))
     }
 
@@ -118,22 +118,21 @@ impl Values {
         self.0.insert(key, typed);
     }
 
-    /// Adds a value where there is none yet, or the items of a list; false where there is another value.
-    pub(super) fn add(&mut self, key: &'static str, typed: Typed) -> bool {
+    /// Adds a value where there is none yet, or the items of a list; returns a value whose place another one has.
+    pub(super) fn add(&mut self, key: &'static str, typed: Typed) -> Option<Typed> {
         match (self.0.get_mut(key), typed) {
             (None, typed) => self.insert(key, typed),
             (Some(Typed::List(list)), Typed::List(more)) => list.value.extend(more.value),
-            (Some(_), _) => return false,
+            (Some(_), typed) => return Some(typed),
         }
-        true
+        None
     }
 
     /// Lays the values of flags over these.
     fn overlay(&mut self, flags: Values) {
         for (key, typed) in flags.0 {
-            match (self.0.get_mut(key), typed) {
-                (Some(Typed::List(list)), Typed::List(more)) => list.value.extend(more.value),
-                (_, typed) => self.insert(key, typed),
+            if let Some(typed) = self.add(key, typed) {
+                self.insert(key, typed);
             }
         }
     }

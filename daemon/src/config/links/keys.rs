@@ -181,7 +181,7 @@ fn parts(over: Over) -> impl Iterator<Item = (&'static str, &'static LinkKey)> {
     LINK_KEYS.iter().filter_map(part)
 }
 
-/// The places of the keys of a window of memory.
+/// Where the first key of a window of memory was given.
 pub(super) fn of_window(typed: &TableSettings) -> Option<&Place> {
     let path = typed.values.place("path");
     path.or_else(|| parts(Over::Memory).find_map(|(_, key)| typed.values.place(key.name)))
@@ -212,7 +212,7 @@ pub(super) fn parse_link_text(text: &str, means: &str) -> Result<TableSettings, 
             return Err(format!("unknown part {}; allowed: {allowed}", quoted(text)));
         };
         let typed = key.read(value, link.place.part(part))?;
-        if !link.values.add(key.name, typed) {
+        if link.values.add(key.name, typed).is_some() {
             return Err(format!("{} is given twice; allowed: once", quoted(part)));
         }
     }
