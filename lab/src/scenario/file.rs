@@ -77,7 +77,9 @@ impl Source<'_> {
         let message = error.message().replace(char::is_control, " ");
         let (what, allowed) = match (message.split_once("; allowed: "), message.split_once(", expected ")) {
             (Some((what, allowed)), _) => (what, allowed.to_owned()),
-            (_, Some((what, known))) => (what, known.trim_start_matches("one of ").replace('`', "")),
+            (_, Some((what, known))) => {
+                (what, in_words(&known.trim_start_matches("one of ").replace('`', "")))
+            }
             _ => (&*message, String::new()),
         };
         let at = error.span().map(|span| span.start);
@@ -89,6 +91,10 @@ impl Source<'_> {
             _ if self.top.is_none() => (key, format!("not TOML: {what}")),
             Some("unknown field") => (key, format!("unknown key{near}")),
             Some("unknown variant") => (key, format!("{} is unknown{near}", quoted(typed))),
+            Some("invalid type: boolean" | "invalid type: integer" | "invalid type: floating point") => {
+                (key, format!("{} is of another type", quoted(typed)))
+            }
+            Some("invalid value: integer") => (key, format!("{typed} is out of range")),
             Some("missing field") => (format!("{key}.{typed}"), "is not given".to_owned()),
             _ if what.ends_with("is unknown") => (key, format!("{what}{near}")),
             _ => (key, what.to_owned()),
@@ -107,6 +113,19 @@ impl Source<'_> {
         }
         Some(found.span())
     }
+}
+
+/// What serde expects, as a user says it.
+fn in_words(expected: &str) -> String {
+    match expected {
+        "u8" => "a whole number up to 255",
+        "u16" => "a whole number up to 65535",
+        "u32" | "u64" | "usize" => "a whole number",
+        "f64" => "a number",
+        "a boolean" => "true or false",
+        words => words,
+    }
+    .to_owned()
 }
 
 /// The innermost key whose name or value is at this byte, behind those around it: `link.rate`.

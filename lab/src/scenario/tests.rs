@@ -90,7 +90,11 @@ fn a_value_that_is_none_is_named_with_its_line_its_key_and_what_is_allowed() {
             "f.toml:1: durration: unknown key (did you mean `duration`?); allowed: about, in, ",
         ),
         ("top", "hosts = 9", "f.toml:1: hosts: 9 is out of range; allowed: 2 to 8"),
-        ("top", "hosts = true", "f.toml:1: hosts: invalid type: boolean `true`; allowed: u8"),
+        (
+            "top",
+            "hosts = true",
+            "f.toml:1: hosts: `true` is of another type; allowed: a whole number up to 255",
+        ),
         (
             "top",
             "contestants = [\"adaptiv\"]",
