@@ -7,7 +7,7 @@ use tabane_proto::{BUFFER, Bundle, Event, LinkSettings, NodeId, Outcome, Setting
 use tabane_seal::{Cipher, Group, NODE_KEY, Random, public_key};
 use tabane_sim::cable::Place;
 use tabane_sim::hostile;
-use tabane_sim::table::{self, Said, TURN, Table};
+use tabane_sim::table::{self, Sent, TURN, Table};
 
 /// Turns that two bundles get to join, or to deliver a frame.
 const TURNS: usize = 400;
@@ -22,7 +22,7 @@ const RECORDED_FRAMES: usize = 8;
 pub struct Pair {
     table: Table,
     /// The recorded cells.
-    said: Vec<Said>,
+    said: Vec<Sent>,
     /// Peers that left.
     left: usize,
     /// Restarts of nodes.
@@ -30,7 +30,7 @@ pub struct Pair {
 }
 
 /// Whether a cell is of the second, and not sealed.
-fn is_open(said: &Said) -> bool {
+fn is_open(said: &Sent) -> bool {
     said.from.node == 1 && said.bytes[1] == 0
 }
 

@@ -1,5 +1,5 @@
-//! Bundles on a table: a segment for each nic, without any network between them. What one bundle sends, the others receive in the
-//! same turn, unless whoever sits at the table decides otherwise.
+//! Bundles on a table: a segment for each NIC, without time on wires. What one bundle sends, the others receive in the same turn, unless
+//! the caller decides otherwise.
 //!
 //! For tests that look at single cells, for fuzzing, and for examples; [`crate::world`] has time on wires, queues and faults.
 
@@ -12,7 +12,7 @@ use tabane_proto::wire::cell::{Header, Kind, LINKS};
 use tabane_proto::wire::record::{ETHERNET, FRAME_MAX, VNET};
 use tabane_proto::{BUFFER, Bundle, Event, Instant, Outcome};
 
-/// A turn, unless it is said otherwise.
+/// How long a turn usually takes.
 pub const TURN: Duration = Duration::from_millis(1);
 /// Bundles answer each other within one turn, but not for ever.
 const ROUNDS: usize = 16;
@@ -33,10 +33,10 @@ pub fn frame(to: [u8; 6], from: [u8; 6], payload: &[u8]) -> Vec<u8> {
 
 /// What a bundle puts on a segment: a cell, or a train of cells of one length.
 #[derive(Clone, Debug)]
-pub struct Said {
-    /// Who.
+pub struct Sent {
+    /// The NIC that it left by.
     pub from: Place,
-    /// To whom; `None`: everyone on the segment.
+    /// Where it goes; `None`: to everyone on the segment.
     pub to: Option<SocketAddr>,
     /// The cells.
     pub bytes: Vec<u8>,
@@ -44,11 +44,11 @@ pub struct Said {
     pub segment: usize,
 }
 
-impl Said {
+impl Sent {
     /// The header of the first cell.
     ///
     /// # Panics
-    /// When there is none: bundles say nothing else.
+    /// When there is none: bundles send nothing else.
     #[must_use]
     pub fn header(&self) -> Header {
         Header::parse(&self.bytes).expect("a cell")
@@ -67,7 +67,7 @@ impl Said {
     }
 }
 
-/// A node at the table.
+/// A node.
 pub struct Node {
     /// Its bundle.
     pub bundle: Bundle,
@@ -75,9 +75,9 @@ pub struct Node {
     pub behind: Duration,
     /// Whether it neither runs nor receives.
     pub is_away: bool,
-    /// What its bundle has told, and nobody has taken yet.
+    /// What its bundle has told, until it is taken.
     pub events: VecDeque<Event>,
-    /// The frames that its bundle has delivered, with their virtio headers, and nobody has taken yet.
+    /// The frames that its bundle has delivered, with their virtio headers, until they are taken.
     pub delivered: VecDeque<Vec<u8>>,
 }
 
@@ -87,12 +87,12 @@ pub struct Table {
     pub now: Instant,
     /// The nodes.
     pub nodes: Vec<Node>,
-    /// Whether the cells of a batch stay together, as the kernel's GSO and GRO keep them; else each is said alone.
+    /// Whether the cells of a batch stay together, as the kernel's GSO and GRO keep them; else each is sent alone.
     pub has_trains: bool,
 }
 
 impl Table {
-    /// Nobody yet.
+    /// One without nodes.
     #[must_use]
     pub fn new(has_trains: bool) -> Self {
         Self { now: start(), nodes: Vec::new(), has_trains }
@@ -120,7 +120,7 @@ impl Table {
     }
 
     /// Lets time pass; what `passes` is received.
-    pub fn turn(&mut self, time: Duration, mut passes: impl FnMut(&Said) -> bool) {
+    pub fn turn(&mut self, time: Duration, mut passes: impl FnMut(&Sent) -> bool) {
         self.now = self.now + time;
         let numbers = self.numbers();
         for number in &numbers {
@@ -131,28 +131,28 @@ impl Table {
             }
         }
         for _ in 0..ROUNDS {
-            let said: Vec<_> = numbers.iter().flat_map(|number| self.speak(*number)).collect();
-            if said.is_empty() {
+            let sent: Vec<_> = numbers.iter().flat_map(|number| self.transmit(*number)).collect();
+            if sent.is_empty() {
                 return;
             }
-            said.iter().filter(|said| passes(said)).for_each(|said| self.pass(said));
+            sent.iter().filter(|sent| passes(sent)).for_each(|sent| self.pass(sent));
         }
     }
 
     /// What a node sends now.
-    pub fn speak(&mut self, number: u8) -> Vec<Said> {
+    pub fn transmit(&mut self, number: u8) -> Vec<Sent> {
         let has_trains = self.has_trains;
         let (Node { bundle, events, .. }, now) = self.node(number);
-        let mut said = Vec::new();
+        let mut sent = Vec::new();
         while let Some(message) = bundle.poll_control(now) {
             let (from, bytes) = (Place { node: number, nic: message.link }, message.bytes.to_vec());
-            said.push(Said { from, to: message.to, segment: bytes.len(), bytes });
+            sent.push(Sent { from, to: message.to, segment: bytes.len(), bytes });
         }
         while let Some(batch) = bundle.poll_batch(now) {
             let (from, to) = (Place { node: number, nic: batch.link }, Some(batch.to));
             let (bytes, segment) = (batch.slices().collect::<Vec<_>>().concat(), batch.segment);
             let together = if has_trains { bytes.len() } else { segment };
-            said.extend(bytes.chunks(together).map(|cells| Said {
+            sent.extend(bytes.chunks(together).map(|cells| Sent {
                 from,
                 to,
                 bytes: cells.to_vec(),
@@ -167,24 +167,24 @@ impl Table {
         }
         events.extend(core::iter::from_fn(|| bundle.poll_event()));
         while bundle.poll_gate().is_some() {}
-        said
+        sent
     }
 
     /// The others on the segment receive it, or the one that it is for.
-    pub fn pass(&mut self, said: &Said) {
-        for to in self.others(said) {
-            self.receive(to, said.from.endpoint(), &said.bytes, said.segment);
+    pub fn pass(&mut self, sent: &Sent) {
+        for to in self.others(sent) {
+            self.receive(to, sent.from.endpoint(), &sent.bytes, sent.segment);
         }
     }
 
     /// Who receives it.
     #[must_use]
-    pub fn others(&self, said: &Said) -> Vec<Place> {
-        let nic = said.from.nic;
+    pub fn others(&self, sent: &Sent) -> Vec<Place> {
+        let nic = sent.from.nic;
         let places = self.numbers().into_iter().map(|node| Place { node, nic });
         places
-            .filter(|place| place.node != said.from.node)
-            .filter(|place| said.to.is_none_or(|to| to == place.endpoint()))
+            .filter(|place| place.node != sent.from.node)
+            .filter(|place| sent.to.is_none_or(|to| to == place.endpoint()))
             .collect()
     }
 

@@ -135,7 +135,7 @@ fn hung() -> Result<()> {
     let mut strace = systemd.command("strace");
     strace.args(["-qq", "-o", "/dev/null", "-p", worker, "-e", "trace=all", "-e", HELD_UP]);
     let strace = Process::start(strace)?;
-    wait_for("the end of patience", RESTARTED_WITHIN, || {
+    wait_for("the watchdog of systemd", RESTARTED_WITHIN, || {
         Ok((systemd.property(SERVICE, "SubState")? == "stop-watchdog").then_some(()))
     })?;
     // A worker that is held up outlives the signal that ends its process.

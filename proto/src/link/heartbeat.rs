@@ -23,9 +23,9 @@ use core::time::Duration;
 /// A worker that was not woken for this long has cells waiting in its sockets: it judges nobody before it read them.
 const NOT_SCHEDULED: Duration = Duration::from_millis(20);
 
-/// What a peer says of one of our paths.
+/// What a peer reports of one of our paths.
 #[derive(Clone, Copy, Debug)]
-struct Said {
+struct PathReport {
     now: Instant,
     /// When what had come was read last.
     read: Instant,
@@ -210,18 +210,18 @@ impl Links {
         let received = &heartbeat.reports[..usize::from(heartbeat.reported_links).min(links)];
         let written = heartbeat.sent_at;
         for ((report, probed), link) in received.iter().zip(heartbeat.probed).zip(0..) {
-            let said = Said { now, read, written, as_of, index, link, report: *report, probed };
+            let said = PathReport { now, read, written, as_of, index, link, report: *report, probed };
             self.handle_report(&said, out);
         }
         Some(skew)
     }
 
     /// The peer says what it has received on one of our paths.
-    fn handle_report(&mut self, said: &Said, out: &mut Outputs) {
+    fn handle_report(&mut self, said: &PathReport, out: &mut Outputs) {
         self.note_received(said);
         self.handle_probed(said, out);
         self.handle_way(said);
-        let Said { now, index, link, report, .. } = *said;
+        let PathReport { now, index, link, report, .. } = *said;
         let overdue = self.overdue(said);
         let carries = self[link].carries();
         let Some(paths) = self.paths_mut(index) else { return };
@@ -247,7 +247,7 @@ impl Links {
     }
 
     /// Which cells have come.
-    fn note_received(&mut self, &Said { now, index, link, report, .. }: &Said) {
+    fn note_received(&mut self, &PathReport { now, index, link, report, .. }: &PathReport) {
         let departed = self[link].departed();
         let Some(path) = self.outbound_mut(index, link) else { return };
         let mut is_ahead = false;
@@ -261,7 +261,7 @@ impl Links {
     }
 
     /// How long they took, and how much may be on the way.
-    fn handle_way(&mut self, &Said { now, written, index, link, report, .. }: &Said) {
+    fn handle_way(&mut self, &PathReport { now, written, index, link, report, .. }: &PathReport) {
         let nic = self[link].wait();
         let Some(path) = self.outbound_mut(index, link) else { return };
         let (heartbeats, delay) = (report.heartbeats, report.delay_micros);
@@ -281,7 +281,7 @@ impl Links {
     }
 
     /// How many cells are overdue there, and for how long, if that tells of a black hole.
-    fn overdue(&self, said: &Said) -> Option<(u64, Duration)> {
+    fn overdue(&self, said: &PathReport) -> Option<(u64, Duration)> {
         let as_of = said.as_of.filter(|_| !said.report.behind)?;
         let paths = self.paths(said.index)?;
         let path = paths.outbound.get(usize::from(said.link)).filter(|path| path.up)?;
@@ -296,7 +296,11 @@ impl Links {
     }
 
     /// A report names the latest probe that has arrived on a path.
-    fn handle_probed(&mut self, &Said { now, index, link, report, probed, .. }: &Said, out: &mut Outputs) {
+    fn handle_probed(
+        &mut self,
+        &PathReport { now, index, link, report, probed, .. }: &PathReport,
+        out: &mut Outputs,
+    ) {
         let Some(paths) = self.paths_mut(index) else { return };
         let (peer, path) = (paths.node, &mut paths.outbound[usize::from(link)]);
         let finding = path.path_mtu.handle_report(now, path.receipts.next(), report.count, probed);

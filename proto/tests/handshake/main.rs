@@ -15,7 +15,7 @@ use tabane_proto::wire::cell::{HEADER, Kind};
 use tabane_proto::wire::handshake::{Message, Step};
 use tabane_proto::wire::hello::{HELLO_MAX, Hello};
 use tabane_seal::{Cipher, Group, Random};
-use tabane_sim::table::Said;
+use tabane_sim::table::Sent;
 
 /// Nodes that start together have all links up after this many milliseconds: three heartbeats and a few more.
 const SETTLED: u64 = 60;
@@ -38,7 +38,7 @@ fn assert_frames_pass(net: &mut Net) {
     }
 }
 
-fn handshake_step(cell: &Said) -> Step {
+fn handshake_step(cell: &Sent) -> Step {
     Message::parse(&cell.bytes[..cell.bytes.len() - 2 * TAG]).expect("nodes say nothing else").step
 }
 
@@ -59,9 +59,9 @@ fn nodes_that_start_together_join_once_and_say_only_greetings_and_handshakes_ope
     net.send_frame(0);
     net.run(1);
     assert_eq!((net.frames(1).1, net.frames(2).1), (vec![0], vec![0]));
-    let open = |cell: &&Said| cell.header().epoch == 0;
+    let open = |cell: &&Sent| cell.header().epoch == 0;
     let allowed =
-        |cell: &Said| cell.is(Kind::Handshake) || cell.is(Kind::Hello) && cell.header().session == 0;
+        |cell: &Sent| cell.is(Kind::Handshake) || cell.is(Kind::Hello) && cell.header().session == 0;
     assert!(net.said.iter().filter(open).all(allowed));
 }
 
@@ -135,7 +135,7 @@ fn a_link_that_both_add_while_they_know_each_other_gets_paths() {
 fn what_a_former_self_says_late_does_not_displace_the_new_session() {
     let mut net = Net::empty(Rekey { after: Duration::from_millis(100), cells: u64::MAX });
     (0..2).for_each(|_| net.add(Some(KEY)));
-    let is = |cell: &Said, from, step| {
+    let is = |cell: &Sent, from, step| {
         cell.from.node == from && cell.is(Kind::Handshake) && handshake_step(cell) == step
     };
     net.run(SETTLED);
@@ -203,7 +203,7 @@ fn what_was_said_before_changes_nothing() {
         for from in [cell.from.endpoint(), elsewhere] {
             net.receive(1 - cell.from.node, cell.from.nic, from, &cell.bytes);
         }
-        (0..2).for_each(|node| net.speak(node).truncate(0));
+        (0..2).for_each(|node| net.transmit(node).truncate(0));
     }
     assert_eq!(frames, [net.frames(0).1.len(), net.frames(1).1.len()], "nothing is delivered twice");
     assert!(net.counters(0).drop_replayed > 0);
@@ -264,7 +264,7 @@ fn a_node_of_another_version_is_reported_if_it_has_the_key() {
         covered[0] = 2 << 4 | Kind::Hello as u8;
         covered[HEADER..HEADER + 8].copy_from_slice(&identity(node).0.to_be_bytes());
         net.receive(0, 0, endpoint(node, 0), &[&covered[..], &group.tag(0, &covered)].concat());
-        assert!(net.speak(0).is_empty(), "no answer");
+        assert!(net.transmit(0).is_empty(), "no answer");
     };
     (50..250).for_each(|node| greet(&mut net, [8; 32], node));
     assert_eq!(net.comings(0), ["1 joined, sealed"], "forged");
@@ -300,7 +300,7 @@ fn a_hello_that_contradicts_what_stands_in_the_clear_is_refused() {
         let before = net.counters(0).drop_malformed;
         let cell = [&covered[..], &group.tag(0, &covered), &[0; TAG]].concat();
         net.receive(0, 0, endpoint(200, 0), &cell);
-        let is_answered = net.speak(0).iter().any(|cell| cell.is(Kind::Handshake));
+        let is_answered = net.transmit(0).iter().any(|cell| cell.is(Kind::Handshake));
         (net.counters(0).drop_malformed - before, is_answered)
     };
     let true_one = Hello { node: identity(200), incarnation: 5, session: 9, your_session: 0, ..known };
@@ -335,7 +335,7 @@ fn under_a_flood_only_who_shows_its_address_is_answered() {
     let (flood, attacker) = (flood(2_000), SocketAddr::new(Ipv6Addr::LOCALHOST.into(), 9));
     let before = net.counters(0);
     flood.iter().for_each(|cell| net.receive(0, 0, attacker, cell));
-    let answers = net.speak(0).iter().filter(|cell| cell.is(Kind::Handshake)).count();
+    let answers = net.transmit(0).iter().filter(|cell| cell.is(Kind::Handshake)).count();
     assert!(answers <= 256, "{answers} cookies");
     assert!(net.counters(0).drop_forged - before.drop_forged <= 64, "so many were computed");
     assert!(net.counters(0).drop_flood > 1_000);
@@ -346,7 +346,7 @@ fn under_a_flood_only_who_shows_its_address_is_answered() {
         net.run_through(1, |cell| cell.to.is_some() || cell.from.node == 2);
     }
     let stamped =
-        |cell: &&Said| cell.from.node == 2 && cell.is(Kind::Handshake) && !cell.bytes.ends_with(&[0; TAG]);
+        |cell: &&Sent| cell.from.node == 2 && cell.is(Kind::Handshake) && !cell.bytes.ends_with(&[0; TAG]);
     assert!(
         net.said.iter().any(|cell| stamped(&cell)) || net.comings(2).contains(&"0 joined, sealed".to_owned())
     );
@@ -365,7 +365,7 @@ fn greetings_of_any_number_of_nodes_begin_64_handshakes() {
         covered[HEADER..HEADER + 8].copy_from_slice(&identity(node).0.to_be_bytes());
         net.receive(0, 0, endpoint(node, 0), &[&covered[..], &group.tag(0, &covered)].concat());
     }
-    let begun = net.speak(0).iter().filter(|cell| cell.is(Kind::Handshake)).count();
+    let begun = net.transmit(0).iter().filter(|cell| cell.is(Kind::Handshake)).count();
     assert_eq!(begun, 64);
     net.run(SETTLED);
     assert_frames_pass(&mut net);
@@ -375,7 +375,7 @@ fn greetings_of_any_number_of_nodes_begin_64_handshakes() {
 #[test]
 fn greetings_are_readable_and_what_handshakes_carry_is_not() {
     let net = joined();
-    let says_its_name = |cell: &&Said| cell.bytes.windows(4).any(|window| window == b"node");
+    let says_its_name = |cell: &&Sent| cell.bytes.windows(4).any(|window| window == b"node");
     let (telling, silent): (Vec<_>, Vec<_>) = net.said.iter().partition(says_its_name);
     assert!(telling.iter().all(|cell| cell.is(Kind::Hello) && cell.header().epoch == 0));
     assert!(silent.iter().any(|cell| cell.is(Kind::Handshake)));

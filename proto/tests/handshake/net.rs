@@ -8,7 +8,7 @@ use tabane_proto::wire::record::{ETHERNET, VNET};
 use tabane_proto::{Bundle, Counters, Event, LinkSettings, Name, NodeId, PolicyKind, Settings};
 use tabane_seal::{Cipher, Group, Random, public_key};
 use tabane_sim::cable::Place;
-use tabane_sim::table::{self, Said, TURN, Table};
+use tabane_sim::table::{self, Sent, TURN, Table};
 
 /// The key of the group that nodes belong to by default.
 pub(crate) const KEY: [u8; 32] = [7; 32];
@@ -21,7 +21,7 @@ pub(crate) struct Net {
     table: Table,
     rekey: Rekey,
     /// All cells that were sent.
-    pub(crate) said: Vec<Said>,
+    pub(crate) said: Vec<Sent>,
     /// Bundles made.
     starts: u64,
     sent: u64,
@@ -115,7 +115,7 @@ impl Net {
     }
 
     /// Goes on for so many milliseconds; only what `passes` is received.
-    pub(crate) fn run_through(&mut self, millis: u64, mut passes: impl FnMut(&Said) -> bool) {
+    pub(crate) fn run_through(&mut self, millis: u64, mut passes: impl FnMut(&Sent) -> bool) {
         let Self { table, said, .. } = self;
         for _ in 0..millis {
             table.turn(TURN, |cell| {
@@ -126,13 +126,13 @@ impl Net {
     }
 
     /// Puts a cell on its segment.
-    pub(crate) fn pass(&mut self, cell: &Said) {
+    pub(crate) fn pass(&mut self, cell: &Sent) {
         self.table.pass(cell);
     }
 
     /// The cells that a node sends now.
-    pub(crate) fn speak(&mut self, node: u8) -> Vec<Said> {
-        self.table.speak(node)
+    pub(crate) fn transmit(&mut self, node: u8) -> Vec<Sent> {
+        self.table.transmit(node)
     }
 
     /// A node receives a datagram.

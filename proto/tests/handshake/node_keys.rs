@@ -151,7 +151,7 @@ fn who_lacks_the_keys_of_a_session_does_not_renew_them() {
     for own in [2, 1] {
         let cell = initiation(&net, 0, (own, 1_000, true));
         net.receive(0, 0, endpoint(1, 0), &cell);
-        assert!(!net.speak(0).iter().any(|cell| cell.is(Kind::Handshake)), "with the key of node {own}");
+        assert!(!net.transmit(0).iter().any(|cell| cell.is(Kind::Handshake)), "with the key of node {own}");
     }
     assert_eq!(net.counters(0).drop_forged, 2);
     assert_eq!(net.comings(0)[1..].len(), 1);
