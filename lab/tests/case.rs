@@ -65,7 +65,8 @@ impl Case {
     }
 
     /// The same, whose name begins with a word for `.config/nextest.toml`. `alone::`: it judges what the processors decide, so
-    /// nothing else runs beside it. `nightly::`: guests, browsers, packages and what takes minutes, which `make test-all` runs.
+    /// nothing else runs beside it. `calm::`: it measures, and computes little, so few others run beside it. `nightly::`: guests,
+    /// browsers, packages and what takes minutes, which `make test-all` runs.
     fn of(self, word: &str) -> Case {
         Case { name: format!("{word}::{}", self.name), ..self }
     }
@@ -76,6 +77,14 @@ impl Case {
         test: impl FnOnce() -> Result<()> + Send + 'static,
     ) -> Case {
         Case::new(name, needs, test).of("alone")
+    }
+
+    pub(crate) fn calm(
+        name: impl Into<String>,
+        needs: impl AsRef<[Need]>,
+        test: impl FnOnce() -> Result<()> + Send + 'static,
+    ) -> Case {
+        Case::new(name, needs, test).of("calm")
     }
 
     pub(crate) fn nightly(

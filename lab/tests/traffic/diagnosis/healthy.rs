@@ -22,7 +22,7 @@ const BEGUN: u64 = 2 << 20;
 pub(crate) fn cases() -> Vec<Case> {
     vec![
         Case::new("doctor_and_why_find_nothing_at_an_idle_pair", DAEMON, idle),
-        Case::alone("doctor_and_why_find_nothing_at_a_busy_pair", DAEMON, busy),
+        Case::calm("doctor_and_why_find_nothing_at_a_busy_pair", DAEMON, busy),
     ]
 }
 
