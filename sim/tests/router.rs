@@ -149,11 +149,16 @@ fn uses_up(routers: &[(u64, u64)], way: u64, share: f64, more: f64) {
 
 #[test]
 fn routers_are_used_up_in_both_directions_at_once() {
-    for (routers, way) in
-        [([(50, 100), (20, 100)], 0), ([(500, 10), (200, 10)], 0), ([(50, 100), (20, 100)], 10)]
-    {
+    for (routers, way) in [
+        (&[(50, 100), (20, 100)][..], 0),
+        (&[(500, 10), (200, 10)], 0),
+        (&[(50, 100), (20, 100)], 10),
+        (&[(50, 100)], 15),
+        (&[(500, 10), (200, 10)], 40),
+    ] {
         let delay = Duration::from_millis(way);
-        let links = routers.map(|(rate, span)| Link { delay, ..routed(rate, span) });
+        let links: Vec<_> =
+            routers.iter().map(|(rate, span)| Link { delay, ..routed(*rate, *span) }).collect();
         let sum = routers.iter().map(|(rate, _)| rate * MEGABIT).sum::<u64>();
         let mut world = settled(&links);
         let far = delay + Duration::from_millis(10);

@@ -99,8 +99,8 @@ trait Window: Debug + Send {
 #[derive(Clone, Copy, Debug)]
 struct Report {
     progress: Progress,
-    /// When it was written, by the peer's clock, in microseconds modulo 2^32.
-    written: u32,
+    /// How much longer than usual it was on its way.
+    late: Duration,
     /// The number of the next cell to be sent.
     next: u64,
     /// Bytes that were on the way before it came, and that still are.
@@ -142,6 +142,8 @@ pub(crate) struct Congestion {
     window: Box<dyn Window>,
     /// When a report last showed that something has arrived.
     progressed: Instant,
+    /// Bytes that have passed since the last report was written, for it has waited on its way.
+    passed_since: u64,
     /// When the path last held cells back.
     limited: Option<Instant>,
     /// When the pace allows the next batch.
@@ -159,6 +161,7 @@ impl Congestion {
             delays,
             window: Box::new(Steady::from(next)),
             progressed: Instant::default(),
+            passed_since: 0,
             limited: None,
             next_at: Instant::default(),
         }
@@ -228,7 +231,7 @@ impl Congestion {
         let alone = || self.rate().filter(|_| !self.window.is_shared()).zip(self.delays.shortest_trip());
         alone().map_or(self.queue(), |(rate, trip)| {
             let passing = now.since(self.progressed).min(time_of(REPORT_EVERY, rate));
-            time_of(self.flight.on_the_way(), rate).saturating_sub(trip + passing)
+            time_of(self.on_the_way(), rate).saturating_sub(trip + passing)
         })
     }
 
@@ -249,7 +252,11 @@ impl Congestion {
 
     /// Bytes that may be on the way and are not.
     fn room(&self) -> u64 {
-        self.window.size().saturating_sub(self.flight.on_the_way())
+        self.window.size().saturating_sub(self.on_the_way())
+    }
+
+    fn on_the_way(&self) -> u64 {
+        self.flight.on_the_way().saturating_sub(self.passed_since)
     }
 
     /// `bytes` of data were sent; the next number is `next`.
@@ -271,10 +278,13 @@ impl Congestion {
     /// The peer reports; `next`: of the next cell to be sent. Returns whether cells may be sent again.
     pub(crate) fn handle_report(&mut self, now: Instant, next: u64, arrived: Arrived) -> bool {
         let (was_full, was_paced) = (self.room() == 0, now < self.next_at + BATCH);
-        let (before, passed) = (self.flight.on_the_way(), self.flight.passed());
+        let (before, passed) = (self.on_the_way(), self.flight.passed());
         self.flight.pass(arrived.next);
-        let progress =
-            Progress { at: now, bytes: self.flight.passed(), next: arrived.next, count: arrived.count };
+        let (written, late) = self.delays.handle_report(now, arrived.written);
+        self.passed_since =
+            self.rate().filter(|_| self.variation().is_none()).map_or(0, |rate| bytes_in(rate, late));
+        let Arrived { next: received, count, .. } = arrived;
+        let progress = Progress { at: now, written, bytes: self.flight.passed(), next: received, count };
         if progress.bytes > passed {
             self.progressed = now;
         }
@@ -282,17 +292,15 @@ impl Congestion {
         let met =
             met.map(|queue| Met { queue: queue.saturating_sub(arrived.nic), delay: self.delays.latest() });
         if met.is_some() {
-            self.delays.note_quiet(self.flight.on_the_way() <= QUIET && !self.was_limited(now));
+            self.delays.note_quiet(self.on_the_way() <= QUIET && !self.was_limited(now));
         }
         self.choose_window(now, arrived.gathers);
         // The pace of a steady path only spreads what its window allows.
         if was_full || was_paced && self.variation().is_some() {
             self.limited = Some(now);
         }
-        let flight = (before, self.flight.on_the_way());
-        let written = arrived.written;
-        let report =
-            Report { progress, written, next, flight, met, was_full, was_paced, limited: self.limited };
+        let flight = (before, self.on_the_way());
+        let report = Report { progress, late, next, flight, met, was_full, was_paced, limited: self.limited };
         self.window.handle_report(&report, &mut self.delays);
         was_full && self.room() > 0
     }

@@ -28,6 +28,57 @@ fn micros_later(one: u32, other: u32) -> i32 {
     (one.wrapping_sub(other) << 8).cast_signed() >> 8
 }
 
+/// The least of this period and of the one before.
+#[derive(Clone, Copy, Debug)]
+struct Least<T>([Option<T>; 2]);
+
+impl<T> Default for Least<T> {
+    fn default() -> Self {
+        Self([None, None])
+    }
+}
+
+impl<T: Ord + Copy> Least<T> {
+    /// The least of all, this one included.
+    fn note(&mut self, one: T) -> T {
+        let least = self.0[0].map_or(one, |least| least.min(one));
+        self.0[0] = Some(least);
+        self.0[1].map_or(least, |before| before.min(least))
+    }
+
+    fn get(&self) -> Option<T> {
+        self.0.into_iter().flatten().min()
+    }
+
+    fn roll(&mut self) {
+        self.0 = [None, self.0[0]];
+    }
+}
+
+/// The peer's clock as its reports name it.
+#[derive(Debug, Default)]
+struct Clock {
+    /// The latest report, in microseconds modulo 2^32, and how long after the first one it was written.
+    latest: Option<u32>,
+    since: Duration,
+    /// When the first one came here.
+    first: Instant,
+}
+
+impl Clock {
+    /// How long after the first report this one was written.
+    fn read(&mut self, now: Instant, written: u32) -> Duration {
+        let Some(latest) = self.latest.replace(written) else {
+            self.first = now;
+            return Duration::ZERO;
+        };
+        // A clock that goes back stands still meanwhile.
+        let passed = written.wrapping_sub(latest).cast_signed().max(0);
+        self.since += Duration::from_micros(u64::from(passed.unsigned_abs()));
+        self.since
+    }
+}
+
 /// The delays that were reported.
 #[derive(Debug, Default)]
 pub(crate) struct Delays {
@@ -35,10 +86,12 @@ pub(crate) struct Delays {
     first: Option<u32>,
     /// How many heartbeats had come at the last report.
     heartbeats: Option<u8>,
-    /// The least of this period and of the one before, in microseconds.
-    least: [Option<i32>; 2],
-    /// The same of the trips of heartbeats, there and back.
-    trips: [Option<Duration>; 2],
+    /// The least, in microseconds.
+    least: Least<i32>,
+    /// The same of the trips of heartbeats, there and back, and of the ways of reports, by two clocks.
+    trips: Least<Duration>,
+    reports: Least<i64>,
+    clock: Clock,
     began: Instant,
     /// The last one, from the first on.
     latest: i32,
@@ -97,9 +150,7 @@ impl Delays {
         }
         let delay = micros_later(delay, self.first.unwrap_or(delay));
         self.latest = delay;
-        let current = self.least[0].map_or(delay, |least| least.min(delay));
-        self.least[0] = Some(current);
-        let least = self.least[1].map_or(current, |before| before.min(current));
+        let least = self.least.note(delay);
         Some(Duration::from_micros(u64::from((delay - least).unsigned_abs())))
     }
 
@@ -130,18 +181,27 @@ impl Delays {
 
     /// A heartbeat came back after `trip`.
     pub(super) fn handle_trip(&mut self, trip: Duration) {
-        self.trips[0] = Some(self.trips[0].map_or(trip, |least| least.min(trip)));
+        self.trips.note(trip);
+    }
+
+    /// A report came that was `written` by the peer's clock, in microseconds modulo 2^32. Returns how long after the first one that was,
+    /// and how much longer than the least it was on its way.
+    pub(super) fn handle_report(&mut self, now: Instant, written: u32) -> (Duration, Duration) {
+        let written = self.clock.read(now, written);
+        let micros = |span: Duration| i64::try_from(span.as_micros()).unwrap_or(i64::MAX);
+        let way = micros(now.since(self.clock.first)) - micros(written);
+        let later = way - self.reports.note(way);
+        (written, Duration::from_micros(later.unsigned_abs()))
     }
 
     /// The shortest trip.
     pub(super) fn shortest_trip(&self) -> Option<Duration> {
-        self.trips.into_iter().flatten().min()
+        self.trips.get()
     }
 
     /// The least, modulo 2^24.
     pub(super) fn least(&self) -> Option<u32> {
-        let least = self.least.iter().flatten().min()?;
-        Some(self.first?.wrapping_add_signed(*least) & 0xff_ffff)
+        Some(self.first?.wrapping_add_signed(self.least.get()?) & 0xff_ffff)
     }
 
     /// Whether the period is over.
@@ -151,14 +211,15 @@ impl Delays {
 
     /// A period ends.
     pub(crate) fn roll(&mut self, now: Instant) {
-        self.least = [None, self.least[0]];
-        self.trips = [None, self.trips[0]];
+        self.least.roll();
+        self.trips.roll();
+        self.reports.roll();
         self.began = now;
     }
 
     /// What comes next is the least.
     pub(super) fn forget(&mut self) {
-        (self.least, self.trips) = ([None; 2], [None; 2]);
+        (self.least, self.trips, self.reports) = (Least::default(), Least::default(), Least::default());
     }
 }
 

@@ -16,6 +16,8 @@ const NOTE_EVERY: Duration = Duration::from_millis(1);
 /// nothing, or always at the same time.
 const NOTES: usize = 1_024;
 const REPORTS: usize = 256;
+/// Two of three that follow each other are further apart than one part of so many of the time in which a rate is measured.
+const COVERED: u32 = 100;
 /// Loss is given in these parts. More than usual is twice what is usual, a part of so many, and what chance brings about.
 const WHOLE: u64 = 1_000_000;
 const UNUSUAL: u64 = 50;
@@ -49,10 +51,11 @@ struct Delivered {
 #[derive(Debug, Default)]
 pub(super) struct Delivery {
     reports: VecDeque<Delivered>,
-    latest: Option<(Progress, u32)>,
+    latest: Option<Progress>,
     /// Numbers, and when they were sent.
     sent: VecDeque<(u64, Instant)>,
-    latest_sent: Instant,
+    /// When the latest of what arrived was, if since the first one that was noted.
+    latest_sent: Option<Instant>,
     usual_loss: u64,
 }
 
@@ -77,33 +80,36 @@ impl Delivery {
         if let Some(last) = self.reports.pop_back() {
             self.reports.clear();
             self.reports.push_back(Delivered { sent: now, ..last });
-            self.latest_sent = now;
+            self.latest_sent = Some(now);
         }
     }
 
     /// What was delivered in the last `span`, if the reports cover most of it.
-    /// `written`: when the report was, by the peer's clock, in microseconds modulo 2^32.
-    pub(super) fn sample(&mut self, progress: Progress, written: u32, span: Duration) -> Option<Sample> {
+    pub(super) fn sample(&mut self, progress: Progress, span: Duration) -> Option<Sample> {
         while self.sent.get(1).is_some_and(|(next, _)| *next <= progress.next) {
             self.sent.pop_front();
         }
         if let Some((_, at)) = self.sent.front().filter(|(next, _)| *next <= progress.next) {
-            self.latest_sent = *at;
+            self.latest_sent = Some(*at);
         }
-        let latest = (progress, written);
-        let (before, written_before) = self.latest.replace(latest).unwrap_or(latest);
+        let before = self.latest.replace(progress).unwrap_or(progress);
+        let sent = self.latest_sent?;
         let last = self.reports.back().copied().unwrap_or_default();
         let numbers = progress.next - before.next;
         let came = u64::from(progress.count.wrapping_sub(before.count)).min(numbers);
         let bytes = u128::from(progress.bytes - before.bytes) * u128::from(came) / u128::from(numbers.max(1));
-        let passed = Duration::from_micros(u64::from(written.wrapping_sub(written_before)));
         let now = Delivered {
-            written: last.written + passed,
-            sent: self.latest_sent,
+            written: progress.written,
+            sent,
             bytes: last.bytes + u64::try_from(bytes).unwrap_or(u64::MAX),
             numbers: last.numbers + numbers,
             lost: last.lost + numbers - came,
         };
+        // Those of a long span stand further apart, so that all of it is covered.
+        let is_near = |before: &Delivered| now.written.saturating_sub(before.written) < span / COVERED;
+        if self.reports.iter().nth_back(1).is_some_and(is_near) {
+            self.reports.pop_back();
+        }
         self.reports.push_back(now);
         let is_old = |next: &Delivered| now.written.saturating_sub(next.written) >= span;
         while self.reports.len() > REPORTS || self.reports.get(1).is_some_and(is_old) {
@@ -139,8 +145,8 @@ mod tests {
             delivery.handle_sent(at(number), number);
             let count = u32::try_from(number * (100 - lost) / 100).expect("few cells");
             let at = at(number + 10 + held_up(number));
-            let written = u32::try_from(number * 1_000).expect("half a second");
-            delivery.sample(Progress { at, bytes: number * 1_000, next: number, count }, written, SPAN)
+            let written = Duration::from_millis(number);
+            delivery.sample(Progress { at, written, bytes: number * 1_000, next: number, count }, SPAN)
         })
     }
 
@@ -151,6 +157,33 @@ mod tests {
             assert!(rates.len() > 400 && rates.iter().all(|sample| sample.rate.abs_diff(1_000_000) < 60_000));
             assert!(rates.iter().all(|sample| !sample.loses));
         }
+    }
+
+    #[test]
+    fn a_rate_over_a_long_time_is_measured_however_often_is_reported() {
+        let mut delivery = Delivery::default();
+        let report = |millis: u64| {
+            let (at, written) = (Instant::from_nanos(millis * 1_000_000), Duration::from_millis(millis));
+            let count = u32::try_from(millis).expect("few cells");
+            delivery.handle_sent(at, millis);
+            delivery.sample(Progress { at, written, bytes: millis * 1_000, next: millis, count }, 100 * SPAN)
+        };
+        let rates: Vec<_> = (1..4_000).filter_map(report).collect();
+        assert!(rates.len() > 2_000 && rates.iter().all(|sample| sample.rate.abs_diff(1_000_000) < 60_000));
+    }
+
+    #[test]
+    fn what_was_sent_before_anything_was_noted_is_no_rate() {
+        let mut delivery = Delivery::default();
+        let mut report = |millis: u64, next| {
+            let at = Instant::from_nanos(1_000_000_000_000 + millis * 1_000_000);
+            let written = Duration::from_millis(millis);
+            let count = u32::try_from(next).expect("few cells");
+            delivery.handle_sent(at, next + 10);
+            delivery.sample(Progress { at, written, bytes: next * 1_000, next, count }, SPAN)
+        };
+        let rates: Vec<_> = (0..200).filter_map(|millis| report(millis, millis)).collect();
+        assert!(rates.iter().all(|sample| sample.rate.abs_diff(1_000_000) < 60_000), "{rates:?}");
     }
 
     #[test]
@@ -165,7 +198,8 @@ mod tests {
         for number in 1..10_000 {
             let now = Instant::from_nanos(number * 1_000_000);
             delivery.handle_sent(now, number);
-            let sample = delivery.sample(Progress { at: now, bytes: 0, next: 1, count: 1 }, 7, SPAN);
+            let progress = Progress { at: now, written: Duration::ZERO, bytes: 0, next: 1, count: 1 };
+            let sample = delivery.sample(progress, SPAN);
             assert!(sample.is_none_or(|sample| sample.rate == 0));
         }
         assert!(delivery.bytes() < 50_000, "{}", delivery.bytes());

@@ -18,6 +18,8 @@ const OUTAGE: (Duration, u64) = (Duration::from_millis(50), 8);
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Progress {
     pub(super) at: Instant,
+    /// When the report was written, by the peer's clock, from its first report on. It may have waited on its way here.
+    pub(super) written: Duration,
     /// Bytes of the cells before `next`.
     pub(super) bytes: u64,
     /// The number after the highest that has arrived.
@@ -33,12 +35,18 @@ impl Progress {
         (numbers, numbers.saturating_sub(u64::from(self.count.wrapping_sub(before.count))))
     }
 
+    /// How long it took since `before`: by the clock here or by the peer's, the longer. Reports that have waited come one behind the other,
+    /// and cells that have waited elsewhere, too.
+    fn span_since(&self, before: &Self) -> Duration {
+        self.at.since(before.at).max(self.written - before.written)
+    }
+
     /// Bytes that arrived per second since `before`.
     fn rate_since(&self, before: &Self) -> u64 {
         let (numbers, lost) = self.lost_since(before);
         let bytes =
             u128::from(self.bytes - before.bytes) * u128::from(numbers - lost) / u128::from(numbers.max(1));
-        per_second(u64::try_from(bytes).unwrap_or(u64::MAX), self.at.since(before.at)).max(1)
+        per_second(u64::try_from(bytes).unwrap_or(u64::MAX), self.span_since(before)).max(1)
     }
 }
 
@@ -88,7 +96,7 @@ impl RateMeter {
             return;
         };
         self.idled |= idle;
-        let span = progress.at.since(began.at);
+        let span = progress.span_since(&began);
         if span < SPAN || progress.next - began.next < CELLS {
             return;
         }
@@ -115,9 +123,10 @@ mod tests {
     #[test]
     fn a_bottleneck_with_a_queue_has_the_rate_of_what_arrives_and_one_without_at_least_that() {
         let mut meter = RateMeter::default();
-        let mut progress = Progress { at: Instant::default(), bytes: 0, next: 0, count: 0 };
+        let at = Instant::default();
+        let mut progress = Progress { at, written: Duration::ZERO, bytes: 0, next: 0, count: 0 };
         let mut arrive = |kilobytes: u64, idle, limited| {
-            progress.at = progress.at + SPAN;
+            progress.written += SPAN;
             progress.bytes += kilobytes * 1_000;
             progress.next += kilobytes;
             progress.count += u32::try_from(kilobytes).unwrap();
@@ -138,8 +147,14 @@ mod tests {
     fn an_outage_is_no_rate() {
         let mut meter = RateMeter::default();
         let mut report = |millis, kilobytes: u64, count| {
-            let at = Instant::default() + Duration::from_millis(millis);
-            let progress = Progress { at, bytes: kilobytes * 1_000, next: kilobytes, count };
+            let written = Duration::from_millis(millis);
+            let progress = Progress {
+                at: Instant::default(),
+                written,
+                bytes: kilobytes * 1_000,
+                next: kilobytes,
+                count,
+            };
             meter.handle_report(progress, false, true);
             meter.get().map(|rate| rate / 100_000)
         };

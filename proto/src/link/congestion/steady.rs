@@ -134,7 +134,8 @@ impl Round {
             self.queue = Some((least.min(queue), most.max(queue)));
         }
         if report.progress.next >= self.end && self.trip.is_none() {
-            self.trip = Some(report.now().since(self.began.unwrap_or(report.progress).at));
+            let trip = report.now().since(self.began.unwrap_or(report.progress).at);
+            self.trip = Some(trip.saturating_sub(report.late));
         }
     }
 }
@@ -195,7 +196,8 @@ impl Window for Steady {
     fn handle_report(&mut self, report: &Report, delays: &mut Delays) {
         // What is still on the way waits no longer than it takes to pass, whatever the last heartbeat has met.
         let most = self.rate.latest().map_or(Duration::MAX, |rate| time_of(report.flight.1, rate));
-        self.queue = report.met.map_or(self.queue, |met| met.queue).min(most);
+        self.queue =
+            report.met.map_or(self.queue.min(most), |met| met.queue.min(most.saturating_add(report.late)));
         self.rate.handle_report(report.progress, self.is_idle(report), report.held_back());
         self.round.handle_report(report, self.queue);
         let (now, arrived) = (report.now(), report.progress.next);

@@ -144,7 +144,7 @@ impl Window for Varying {
         if self.rate.is_none() && !self.limited {
             self.delivery.forget(now);
         }
-        let sample = self.delivery.sample(report.progress, report.written, self.rate_span());
+        let sample = self.delivery.sample(report.progress, self.rate_span());
         self.queue = self.standing(now);
         if let Some(sample) = sample {
             self.follow(now, sample);
@@ -217,6 +217,14 @@ impl Varying {
     fn follow(&mut self, now: Instant, Sample { rate: sample, loses }: Sample) {
         let (passed, rate) = (now.since(self.since), self.rate.unwrap_or(sample));
         match self.phase {
+            Phase::Drain { .. } | Phase::Down | Phase::Cruise if self.falls(now, rate, sample, loses) => {
+                // The path delivers less than it did.
+                self.rate = Some(sample.max(rate / 2));
+                match self.phase {
+                    Phase::Drain { .. } => self.drain(now),
+                    _ => self.go(now, Phase::Down, gain::DOWN),
+                }
+            }
             Phase::Start { .. } if self.rate.is_none() => {
                 if self.limited && sample > 0 {
                     self.rate = Some(sample);
@@ -238,7 +246,7 @@ impl Varying {
                 self.learn_at = now + LEARN_EVERY;
                 self.go(now, Phase::Cruise, gain::CRUISE[0]);
             }
-            Phase::Cruise => self.cruise(now, rate, sample, loses),
+            Phase::Cruise => self.cruise(now, rate, sample),
             Phase::Up { best, before } => {
                 let best = if passed >= self.trip { best.max(sample) } else { best };
                 self.phase = Phase::Up { best, before };
@@ -271,9 +279,24 @@ impl Varying {
         }
     }
 
-    fn cruise(&mut self, now: Instant, rate: u64, sample: u64, loses: bool) {
+    /// Whether the queue is long, and less is delivered than is sent.
+    fn falls(&self, now: Instant, rate: u64, sample: u64, loses: bool) -> bool {
+        let is_long = loses || self.queue > self.target() + LONG;
+        let is_over = now.since(self.since) >= self.trip + self.rate_span();
+        // A queue alone delivers the rate, however little is sent.
+        let sent = if matches!(self.phase, Phase::Cruise) { rate } else { rate / 100 * self.gain };
+        self.limited && is_long && is_over && sample < sent / 100 * 97
+    }
+
+    fn drain(&mut self, now: Instant) {
+        let queue = self.envelope.over_least(now, self.delay_span());
+        let most = if self.queue > self.target() + LONG { DRAIN_MOST_FIRST } else { DRAIN_MOST };
+        let within = (2 * queue).min(most) + self.trip * 3 / 10;
+        self.go(now, Phase::Drain { within }, gain::DRAIN);
+    }
+
+    fn cruise(&mut self, now: Instant, rate: u64, sample: u64) {
         let (passed, target) = (now.since(self.since), self.target());
-        let round = self.trip + self.rate_span();
         if passed >= self.trip {
             let [short, fair, long] = gain::CRUISE;
             self.gain = match self.queue {
@@ -286,15 +309,9 @@ impl Varying {
             // More came than was thought to be possible.
             self.rate = Some(sample);
         }
-        let is_long = loses || self.queue > target + LONG;
-        if is_long && passed >= round && sample < rate / 100 * 97 {
-            // The path delivers less than it did.
-            self.rate = Some(sample.max(rate / 2));
-            self.go(now, Phase::Down, gain::DOWN);
-        } else if now >= self.learn_at {
-            let queue = self.envelope.over_least(now, self.delay_span());
-            let within = (2 * queue).min(DRAIN_MOST) + self.trip * 3 / 10;
-            self.go(now, Phase::Drain { within }, gain::DRAIN);
+        let round = self.trip + self.rate_span();
+        if now >= self.learn_at {
+            self.drain(now);
         } else if self.limited && passed >= self.probe_every.max(4 * round) {
             self.go(now, Phase::Up { best: 0, before: 0 }, gain::UP);
         }
