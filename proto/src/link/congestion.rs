@@ -142,6 +142,8 @@ pub(crate) struct Congestion {
     window: Box<dyn Window>,
     /// When a report last showed that something has arrived.
     progressed: Instant,
+    /// When the last reports came, and whether the window was full then.
+    found: (Instant, bool),
     /// Bytes that have passed since the last report was written, for it has waited on its way.
     passed_since: u64,
     /// When the path last held cells back.
@@ -161,6 +163,7 @@ impl Congestion {
             delays,
             window: Box::new(Steady::from(next)),
             progressed: Instant::default(),
+            found: (Instant::default(), false),
             passed_since: 0,
             limited: None,
             next_at: Instant::default(),
@@ -277,7 +280,11 @@ impl Congestion {
 
     /// The peer reports; `next`: of the next cell to be sent. Returns whether cells may be sent again.
     pub(crate) fn handle_report(&mut self, now: Instant, next: u64, arrived: Arrived) -> bool {
-        let (was_full, was_paced) = (self.room() == 0, now < self.next_at + BATCH);
+        // Reports that come at once find it as the first one did.
+        if self.found.0 != now {
+            self.found = (now, self.room() == 0);
+        }
+        let (was_full, was_paced) = (self.found.1, now < self.next_at + BATCH);
         let (before, passed) = (self.on_the_way(), self.flight.passed());
         self.flight.pass(arrived.next);
         let (written, late) = self.delays.handle_report(now, arrived.written);

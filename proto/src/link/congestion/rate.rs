@@ -18,7 +18,7 @@ const OUTAGE: (Duration, u64) = (Duration::from_millis(50), 8);
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Progress {
     pub(super) at: Instant,
-    /// When the report was written, by the peer's clock, from its first report on. It may have waited on its way here.
+    /// When the report was written, by the peer's clock, from its first report on.
     pub(super) written: Duration,
     /// Bytes of the cells before `next`.
     pub(super) bytes: u64,
@@ -35,10 +35,10 @@ impl Progress {
         (numbers, numbers.saturating_sub(u64::from(self.count.wrapping_sub(before.count))))
     }
 
-    /// How long it took since `before`: by the clock here or by the peer's, the longer. Reports that have waited come one behind the other,
-    /// and cells that have waited elsewhere, too.
+    /// How long it took since `before`: by the clock here, unless one of the two reports has waited on its way for long.
     fn span_since(&self, before: &Self) -> Duration {
-        self.at.since(before.at).max(self.written - before.written)
+        let (here, there) = (self.at.since(before.at), self.written - before.written);
+        if here.abs_diff(there) < SPAN { here } else { there }
     }
 
     /// Bytes that arrived per second since `before`.
@@ -123,9 +123,10 @@ mod tests {
     #[test]
     fn a_bottleneck_with_a_queue_has_the_rate_of_what_arrives_and_one_without_at_least_that() {
         let mut meter = RateMeter::default();
-        let at = Instant::default();
-        let mut progress = Progress { at, written: Duration::ZERO, bytes: 0, next: 0, count: 0 };
+        let (at, written) = (Instant::default(), Duration::ZERO);
+        let mut progress = Progress { at, written, bytes: 0, next: 0, count: 0 };
         let mut arrive = |kilobytes: u64, idle, limited| {
+            progress.at = progress.at + SPAN;
             progress.written += SPAN;
             progress.bytes += kilobytes * 1_000;
             progress.next += kilobytes;
@@ -147,14 +148,9 @@ mod tests {
     fn an_outage_is_no_rate() {
         let mut meter = RateMeter::default();
         let mut report = |millis, kilobytes: u64, count| {
+            let at = Instant::default() + Duration::from_millis(millis);
             let written = Duration::from_millis(millis);
-            let progress = Progress {
-                at: Instant::default(),
-                written,
-                bytes: kilobytes * 1_000,
-                next: kilobytes,
-                count,
-            };
+            let progress = Progress { at, written, bytes: kilobytes * 1_000, next: kilobytes, count };
             meter.handle_report(progress, false, true);
             meter.get().map(|rate| rate / 100_000)
         };
