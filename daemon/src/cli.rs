@@ -15,16 +15,16 @@ use std::time::Duration;
 
 use clap::error::ErrorKind;
 use clap::{Args, CommandFactory, Parser, Subcommand};
+use tabane_config::Config;
+use tabane_config::key::{Key, KeyError, Owner, public};
+use tabane_config::problem::quoted;
+use tabane_config::settings::{Given, Settings};
 use tabane_io::tap::{DEVICE_NAME_ALLOWED, is_device_name};
 
-use crate::config::Config;
-use crate::config::problem::quoted;
-use crate::config::settings::{Given, Settings};
 use crate::control::{self, AskError};
 use crate::doctor::{self, Asked};
 use crate::error::{BadInput, report};
 use crate::init::{self, InitFlags, JoinFlags};
-use crate::key::{Key, KeyError, Owner, public};
 use crate::metrics::Format;
 use crate::origin::Origin;
 use crate::save::KeyFiles;

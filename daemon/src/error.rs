@@ -6,7 +6,8 @@
 use std::io::Write;
 use std::process::ExitCode;
 
-use crate::config::problem::{Problem, escaped};
+use tabane_config::problem::{Problem, escaped};
+
 use crate::control::{AskError, BindError};
 use crate::stderr::Stderr;
 

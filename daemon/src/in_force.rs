@@ -12,8 +12,9 @@ mod told;
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use crate::config::difference::{Difference, differences};
-use crate::config::{Config, FixedConfig, LiveConfig};
+use tabane_config::difference::{Difference, differences};
+use tabane_config::{Config, FixedConfig, LiveConfig};
+
 use crate::group::Trust;
 use crate::links::{Links, Present};
 use crate::machine::{Machine, ThisMachine};
@@ -104,4 +105,13 @@ impl<M: Machine> InForce<M> {
         let filed = self.filed();
         differences(&filed.config, &self.config()).iter().map(Difference::beside_file).collect()
     }
+}
+
+/// The same, as another process is told of it: without the files of its keys.
+#[cfg(test)]
+pub(crate) fn without_files(config: &Config) -> Config {
+    let mut config = config.clone();
+    config.live.set_keys(&config.live.keys());
+    config.fixed.node_key_file = None;
+    config
 }

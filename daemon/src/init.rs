@@ -18,16 +18,16 @@ use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
+use tabane_config::classes::policy_names;
+use tabane_config::key::{Key, KeyError, Owner};
+use tabane_config::problem::quoted;
+use tabane_config::{Cidr, LinkConfig, Mtu, PORT, Ports, parse_link};
 use tabane_io::tap::is_device_name;
 use tabane_proto::PolicyKind;
 use zeroize::Zeroizing;
 
-use crate::config::classes::policy_names;
-use crate::config::problem::quoted;
-use crate::config::{Cidr, LinkConfig, Mtu, PORT, Ports, parse_link};
 use crate::control;
 use crate::error::BadInput;
-use crate::key::{Key, KeyError, Owner};
 use crate::stdout::print;
 use prompt::Prompt;
 pub(crate) use setup::DIRECTORY;
@@ -172,7 +172,7 @@ impl MachineFlags {
         if typed == "none" {
             return Ok(None);
         }
-        let allowed = crate::config::address::CIDR_ALLOWED;
+        let allowed = tabane_config::address::CIDR_ALLOWED;
         let address = typed.parse();
         address
             .map(Some)

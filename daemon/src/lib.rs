@@ -2,9 +2,9 @@
 //!
 //! ```text
 //!   cli ── flags ──┐
-//!                  ├─ config ── Config ── run ── the data path, until a signal or `stop`
-//!   TOML file ─────┘                       │
-//!   cli ── remote, status, top, trace ── control ┘ one JSON line each way
+//!                  ├─ tabane-config ── Config ── run ── the data path, until a signal or `stop`
+//!   TOML file ─────┘                              │
+//!   cli ── remote, status, top, trace ── control ─┘ one JSON line each way
 //! ```
 //!
 //! A command ends in one of four ways: 0, it did what was asked; 1, it failed while running; 2, what was asked
@@ -14,7 +14,6 @@
 mod background;
 mod beside;
 pub mod cli;
-pub mod config;
 pub mod control;
 mod device;
 mod doctor;
@@ -27,7 +26,6 @@ mod handover;
 pub mod in_force;
 mod init;
 mod kernel_path;
-pub mod key;
 mod links;
 pub mod log;
 mod machine;

@@ -23,8 +23,8 @@ mod files;
 
 use anyhow::Context;
 use rustix::process::{DumpableBehavior, set_dumpable_behavior};
+use tabane_config::Config;
 
-use crate::config::Config;
 use crate::control::{self, Group, Listener, Right};
 use crate::error::BadInput;
 use crate::speeds::Speeds;

@@ -7,9 +7,9 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 use serde::Deserialize;
+use tabane_config::{Config, read};
 
 use crate::cli::read_again;
-use crate::config::{Config, read};
 use crate::control::{self, Request};
 use crate::error::{BadInput, one_line};
 use crate::in_force::Told;

@@ -6,11 +6,11 @@ use std::time::{Duration, Instant};
 
 use anyhow::Context;
 use serde_json::Value;
+use tabane_config::key::{Key, KeyError, Owner};
 
 use crate::control::{self, AskError, Request};
 use crate::error::BadInput;
 use crate::events::Entry;
-use crate::key::{Key, KeyError, Owner};
 use crate::metrics::{self, Asked, Format};
 use crate::status::Status;
 use crate::stdout::{columns, has_colours, print, print_json, printable_json, say};

@@ -9,6 +9,7 @@ use std::sync::mpsc::{Sender, channel};
 use std::time::Duration;
 
 use anyhow::Context;
+use tabane_config::{Config, FixedConfig, LinkConfig, Mtu, Security};
 use tabane_engine::fragments::Fragments;
 use tabane_io::netlink::{self, Watch};
 use tabane_io::{AnyLink, Signals, TapQueue, Waker, bounce, now_ns};
@@ -16,7 +17,6 @@ use tabane_proto::security::TAG;
 use tabane_proto::wire::record::{PREFIX, VNET};
 use tabane_proto::{Bundle, CELL_LEAST, Fdb, Instant, LinkSettings, Name, NodeId, Settings, fdb};
 
-use crate::config::{Config, FixedConfig, LinkConfig, Mtu, Security};
 use crate::control::Listener;
 use crate::device::Device;
 use crate::error::BadInput;

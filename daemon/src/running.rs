@@ -13,10 +13,10 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use anyhow::Context;
+use tabane_config::{Config, Security};
 use tabane_io::netlink::Watch;
 use tabane_io::{Interest, Poll, Signals, Waker, now_ns};
 
-use crate::config::{Config, Security};
 use crate::control::{Listener, Server, peer_of};
 use crate::device::Device;
 use crate::events::{Entry, EventLog};

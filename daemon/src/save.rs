@@ -11,14 +11,14 @@ use std::os::unix::fs::{MetadataExt, OpenOptionsExt, fchown};
 use std::path::{Path, PathBuf};
 
 use clap::Args;
+use tabane_config::difference::{Difference, differences};
+use tabane_config::key::Key;
+use tabane_config::{Access, Config, FixedConfig, read};
 
 use crate::cli::read_again;
-use crate::config::difference::{Difference, differences};
-use crate::config::{Access, Config, FixedConfig, read};
 use crate::control::{self, Request};
 use crate::error::BadInput;
 use crate::in_force::Told;
-use crate::key::Key;
 use crate::reload::Running;
 use crate::stdout::print;
 use edit::Edit;

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use tabane_config::key::public;
 use tabane_engine::fragments::Fragments;
 use tabane_engine::receive::{self, Receive};
 use tabane_engine::reclaim;
@@ -10,7 +11,6 @@ use tabane_proto::{Bundle, Counters};
 
 use crate::device::Device;
 use crate::kernel_path;
-use crate::key::public;
 use crate::status::{CompletionStatus, LinkStatus, PathState, PathStatus, PeerStatus, SealStatus};
 
 /// One worker's state.

@@ -4,8 +4,8 @@ use std::io::{self, IsTerminal, Write};
 
 use rustix::termios::tcgetwinsize;
 use serde_json::Value;
+use tabane_config::problem::escaped;
 
-use crate::config::problem::escaped;
 use crate::error::one_line;
 
 /// Writes `text` to stdout; that a reader such as `head` left early is no error.

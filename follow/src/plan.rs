@@ -124,7 +124,7 @@ impl fmt::Debug for Step {
 
 #[cfg(test)]
 mod tests {
-    use tabane::config::{Ports, parse_link};
+    use tabane_config::{Ports, parse_link};
 
     use super::*;
     use crate::fleet::Node;

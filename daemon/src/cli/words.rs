@@ -2,11 +2,11 @@
 
 use std::path::{Path, PathBuf};
 
+use tabane_config::problem::quoted;
 use tabane_engine::receive::Method;
 use tabane_io::tap::{DEVICE_NAME_ALLOWED, is_device_name};
 use tabane_proto::PolicyKind;
 
-use crate::config::problem::quoted;
 use crate::control::{self, AskError};
 use crate::error::BadInput;
 use crate::init::DIRECTORY;

@@ -3,11 +3,12 @@
 use std::net::{IpAddr, SocketAddr};
 use std::path::Path;
 
+use tabane_config::address::is_ipv6_link_local;
+use tabane_config::settings::Settings;
+use tabane_config::{Config, PORT, names_window};
+
 use super::Asked;
 use crate::cli::is_file;
-use crate::config::address::is_ipv6_link_local;
-use crate::config::settings::Settings;
-use crate::config::{Config, PORT, names_window};
 use crate::control::{self, AskError};
 use crate::error::BadInput;
 use crate::remote::status_of;

@@ -7,10 +7,10 @@ use std::time::Duration;
 
 use nix::unistd::User;
 use serde_json::Value;
+use tabane_config::{Access, Config, FixedConfig, LinkConfig};
 use tabane_io::{AnyLink, Offload, Tap, TapQueue};
 
 use super::{BundleState, Talk, VERSION, Word};
-use crate::config::{Access, Config, FixedConfig, LinkConfig};
 use crate::control::{AskError, Request, open_request, peer_of, refusal};
 use crate::error::BadInput;
 use crate::in_force::Filed;

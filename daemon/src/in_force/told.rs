@@ -3,8 +3,8 @@
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-use crate::config::{Config, file, resolve};
-use crate::key::{Key, KeyError};
+use tabane_config::key::{Key, KeyError};
+use tabane_config::{Config, file, resolve};
 
 /// A configuration on its way to another process.
 #[derive(Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -61,8 +61,9 @@ impl fmt::Debug for Told {
 
 #[cfg(test)]
 mod tests {
+    use tabane_config::{LinkConfig, Ports, parse_link};
+
     use super::*;
-    use crate::config::{LinkConfig, Ports, parse_link};
 
     fn config() -> Config {
         let links =

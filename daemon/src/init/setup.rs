@@ -8,14 +8,14 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::Context;
+use tabane_config::key::Owner;
+use tabane_config::settings::Settings;
+use tabane_config::{Cidr, Config, LinkConfig};
 
 use super::service;
 use super::token::Token;
-use crate::config::settings::Settings;
-use crate::config::{Cidr, Config, LinkConfig};
 use crate::control::{self, AskError};
 use crate::error::BadInput;
-use crate::key::Owner;
 
 /// Where the configurations of bundles are.
 pub(crate) const DIRECTORY: &str = "/etc/tabane";

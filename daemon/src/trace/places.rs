@@ -3,10 +3,10 @@
 use std::net::SocketAddr;
 use std::ops::RangeInclusive;
 
+use tabane_config::names_window;
+use tabane_config::problem::quoted;
 use tabane_io::capture::Wanted;
 
-use crate::config::names_window;
-use crate::config::problem::quoted;
 use crate::status::{LinkStatus, Status};
 
 /// What is traced.

@@ -2,11 +2,11 @@
 
 use std::fs;
 
+use tabane_config::address::is_ipv6_link_local;
 use tabane_io::ethtool::{self, Offloading, negotiated};
 use tabane_io::netlink::{NicDetail, Parent};
 
 use super::{Facts, Ipv6, Nic, State};
-use crate::config::address::is_ipv6_link_local;
 use crate::doctor::subject::{Bundle, Link, Medium, Subject};
 
 /// Events of the last ten minutes count.

@@ -11,7 +11,7 @@ use super::problem::Place;
 
 /// A value and where it was given.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Given<T> {
+pub struct Given<T> {
     /// The value as typed.
     pub value: T,
     /// Its place.
@@ -20,12 +20,12 @@ pub(crate) struct Given<T> {
 
 impl<T> Given<T> {
     /// `value`, given at `place`.
-    pub(crate) fn new(value: T, place: Place) -> Given<T> {
+    pub fn new(value: T, place: Place) -> Given<T> {
         Given { value, place }
     }
 
     /// A value given by a flag, for example `--mtu`.
-    pub(crate) fn by_flag(value: T, flag: &str) -> Given<T> {
+    pub fn by_flag(value: T, flag: &str) -> Given<T> {
         Given { value, place: Place::flag(flag) }
     }
 }
@@ -35,7 +35,7 @@ macro_rules! types {
     ($($(#[doc = $doc:literal])+ $name:ident($type:ty),)+) => {
         /// A value as typed.
         #[derive(Clone, Debug, PartialEq, Eq)]
-        pub(crate) enum Typed {
+        pub enum Typed {
             $($(#[doc = $doc])+ $name(Given<$type>),)+
         }
 
@@ -76,7 +76,7 @@ types! {
 }
 
 /// A type that values have.
-pub(crate) trait Type: Sized {
+pub trait Type: Sized {
     /// The value, if it is of this type.
     fn of(typed: &Typed) -> Option<&Given<Self>>;
     /// A value of this type.
@@ -89,7 +89,7 @@ pub struct Values(BTreeMap<&'static str, Typed>);
 
 impl Values {
     /// The value of a key, if it was given.
-    pub(crate) fn get<T: Type>(&self, key: &str) -> Option<&Given<T>> {
+    pub fn get<T: Type>(&self, key: &str) -> Option<&Given<T>> {
         self.0.get(key).and_then(T::of)
     }
 
@@ -104,17 +104,17 @@ impl Values {
     }
 
     /// Where the first of these keys was given that has a value.
-    pub(crate) fn first(&self, keys: &[&str]) -> Option<&Place> {
+    pub fn first(&self, keys: &[&str]) -> Option<&Place> {
         keys.iter().find_map(|key| self.place(key))
     }
 
     /// Gives a key this value.
-    pub(crate) fn set<T: Type>(&mut self, key: &'static str, given: Given<T>) {
+    pub fn set<T: Type>(&mut self, key: &'static str, given: Given<T>) {
         self.insert(key, T::typed(given));
     }
 
     /// The same of a value of any type.
-    pub(crate) fn insert(&mut self, key: &'static str, typed: Typed) {
+    pub fn insert(&mut self, key: &'static str, typed: Typed) {
         self.0.insert(key, typed);
     }
 
@@ -180,7 +180,7 @@ impl Settings {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::links::keys::parse_link_flag;
+    use crate::links::keys::parse_link_flag;
 
     #[test]
     fn flags_replace_values_and_extend_lists() {

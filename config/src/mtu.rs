@@ -32,7 +32,7 @@ impl Mtu {
     }
 
     /// The value as a file has it.
-    pub(crate) fn toml(self) -> Value {
+    pub fn toml(self) -> Value {
         match self {
             Self::Auto => "auto".into(),
             Self::Stated(bytes) => i64::from(bytes).into(),

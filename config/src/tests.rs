@@ -1,15 +1,22 @@
 //! Rules of the configuration, one sentence each; and that what is printed reads back.
 
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use proptest::collection::{btree_map, vec};
 use proptest::option;
 use proptest::prelude::*;
 
-use super::*;
-use crate::key::KeyError;
+use tabane_engine::fragments::Fragments;
+use tabane_engine::receive;
+use tabane_io::Engine;
 use tabane_proto::{Class, HashLayers, Match, PolicyKind, PolicyOptions, Turn};
+
+use super::*;
+use crate::config::CIPHERS;
+use crate::key::{Key, KeyError};
+use crate::problem::Problem;
 
 const ZERO_KEY: Key = Key([0; 32]);
 /// The highest that leaves one for each of as many workers as there can be.
@@ -290,7 +297,7 @@ fn values_that_contradict_each_other() {
 
 #[test]
 fn the_examples_of_pages_are_understood() {
-    let pages = [include_str!("../../../docs/guide.md"), include_str!("../../../docs/two-sites.md")];
+    let pages = [include_str!("../../docs/guide.md"), include_str!("../../docs/two-sites.md")];
     let blocks = pages.iter().flat_map(|page| page.split("```toml\n").skip(1));
     let files: Vec<_> = blocks.filter_map(|block| block.split("```").next()).collect();
     let files: Vec<_> = files.into_iter().filter(|file| file.contains("[[link]]")).collect();

@@ -11,6 +11,7 @@ use toml::Value;
 
 use super::access;
 use super::classes::{parse_turn, primary_name, print_parts, resolve_classes};
+use super::config::{CIPHERS, cipher_name};
 use super::difference::{Part, Text};
 use super::form::{Form, Says};
 use super::fragments::{FRAGMENTS_ALLOWED, parse_fragments, print_fragments};
@@ -21,20 +22,21 @@ use super::rule::{Rule, list, number, parsed, switch, word};
 use super::units::{
     INTERVAL_ALLOWED, SHARE_ALLOWED, parse_interval, parse_share, print_interval, print_share,
 };
-use super::{CIPHERS, Config, DataPath, Reordering, Security, cipher_name, nodes, resolve, typed};
+use super::{Config, DataPath, Reordering, Security, nodes, resolve, typed};
 use crate::key::{Key, public};
 
 /// A key of the bundle.
-pub(crate) struct Row {
+pub struct Row {
     /// Its name, behind that of its table.
-    pub(crate) name: &'static str,
+    pub name: &'static str,
     /// What of a bundle it belongs to.
-    pub(crate) part: Part,
-    pub(crate) rule: Rule,
+    pub part: Part,
+    /// What it may be, and how it is read and told.
+    pub rule: Rule,
     /// What it does, as the reference says it.
     pub(crate) doc: &'static str,
     /// The flag of `up` of the same meaning.
-    pub(crate) flag: Option<Flag>,
+    pub flag: Option<Flag>,
     /// What holds where it is not set; empty where it always is.
     pub(crate) without: &'static str,
     /// What is printed beside its value.
@@ -48,15 +50,17 @@ pub(crate) struct Row {
 }
 
 /// A flag of `up`.
-pub(crate) struct Flag {
-    pub(crate) long: &'static str,
-    pub(crate) takes: Takes,
+pub struct Flag {
+    /// Its name, without the two dashes.
+    pub long: &'static str,
+    /// What follows it.
+    pub takes: Takes,
     /// What it does; `{words}` stands for the words that the key may be.
-    pub(crate) help: &'static str,
+    pub help: &'static str,
 }
 
 /// What follows a flag.
-pub(crate) enum Takes {
+pub enum Takes {
     /// A value, by its name in the help.
     Value(&'static str),
     /// Nothing: it means false.
@@ -120,7 +124,7 @@ impl Row {
     }
 
     /// What is in force without it: its default, or in words what holds then.
-    pub(crate) fn default(&self) -> Option<String> {
+    pub fn default(&self) -> Option<String> {
         match (self.rule.value)(&Config::default()) {
             Some(Value::Array(_)) => None,
             Some(value) => Some(plain(&value)),
@@ -137,12 +141,12 @@ pub(super) fn short(name: &'static str) -> &'static str {
 }
 
 /// A value without its quotes.
-pub(crate) fn plain(value: &Value) -> String {
+pub fn plain(value: &Value) -> String {
     value.as_str().map_or_else(|| value.to_string(), str::to_owned)
 }
 
 /// All keys that have one value.
-pub(crate) fn rows() -> impl Iterator<Item = &'static Row> {
+pub fn rows() -> impl Iterator<Item = &'static Row> {
     KEYS.iter().chain(OFFLOADS)
 }
 

@@ -24,7 +24,7 @@ pub(crate) fn parse_fragments(text: &str) -> Result<Fragments, String> {
 }
 
 /// Which fragments are copied: [`parse_fragments`] gives the same back, without what was measured.
-pub(crate) fn print_fragments(fragments: &Fragments) -> String {
+pub fn print_fragments(fragments: &Fragments) -> String {
     match fragments {
         Fragments::Auto(_) => "auto".to_owned(),
         Fragments::ScatterGather => "gather".to_owned(),

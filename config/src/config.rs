@@ -1,70 +1,27 @@
-//! The configuration of a bundle: what was typed ([`Settings`]), and what follows from it ([`Config`]).
-//!
-//! ```text
-//!   file.rs   TOML ──┐   (table.rs takes it apart)
-//!                    ├─ Settings ── resolve.rs, links.rs, classes.rs ── Config ── print.rs ── TOML
-//!   cli.rs   flags ──┘                                                    ├────── difference.rs ── sentences
-//!                                                                         └────── save/edit.rs ── a file with its comments
-//! ```
-//!
-//! The tables of `keys.rs` (the bundle and its offloads), `links/keys.rs` and `classes.rs` hold the keys and all that is known of each; every
-//! step above goes through them, and so does the reference (`reference.rs`).
-//!
-//! A [`Config`] exists only when every rule holds. Printed, it is TOML that reads back as the same [`Config`].
-
-mod access;
-pub mod address;
-pub(crate) mod classes;
-pub(crate) mod difference;
-pub mod file;
-pub(crate) mod form;
-pub(crate) mod fragments;
-pub(crate) mod keys;
-pub(crate) mod limits;
-pub(crate) mod links;
-mod mtu;
-mod nodes;
-mod ports;
-mod print;
-pub mod problem;
-mod rate;
-pub mod reference;
-pub mod resolve;
-pub(crate) mod rule;
-pub(crate) mod settings;
-pub(crate) mod table;
-#[cfg(test)]
-mod tests;
-pub(crate) mod typed;
-pub mod units;
-mod window;
+//! A bundle as it will run: what of it is fixed, what can change, and its links.
 
 use std::io::Read;
 use std::net::IpAddr;
 use std::ops::Deref;
 use std::path::{Path, PathBuf};
 
-pub use access::Access;
-use address::is_ipv6_link_local;
-pub use address::{Cidr, Peer};
-pub use classes::parse_class;
-pub use links::{LinkChange, link_name, parse_change, parse_link};
-pub use mtu::Mtu;
-pub use nodes::parse_allow;
-pub use ports::Ports;
-use problem::{Place, Problem};
-pub use rate::LinkRate;
-use settings::Settings;
 use tabane_engine::fragments::Fragments;
 use tabane_engine::{receive, reclaim};
 use tabane_io::Engine;
-pub use tabane_proto::Class;
 use tabane_proto::security::PublicKey;
-use tabane_proto::{PolicyKind, PolicyOptions};
+use tabane_proto::{Class, PolicyKind, PolicyOptions};
 use tabane_seal::Cipher;
-pub use window::{WindowConfig, names_window};
 
+use crate::access::Access;
+use crate::address::{Cidr, Peer, is_ipv6_link_local};
 use crate::key::Key;
+use crate::mtu::Mtu;
+use crate::ports::Ports;
+use crate::problem::{Place, Problem};
+use crate::rate::LinkRate;
+use crate::settings::Settings;
+use crate::window::WindowConfig;
+use crate::{file, resolve};
 
 /// UDP port of the first worker, unless another is stated.
 pub const PORT: u16 = 7420;
@@ -344,15 +301,6 @@ impl Config {
         lacks.then(|| Problem::new(&place, "no key is given", ALLOWED))
     }
 
-    /// The same, as another process is told of it: without the files of its keys.
-    #[cfg(test)]
-    pub(crate) fn without_files(&self) -> Config {
-        let mut config = self.clone();
-        config.live.set_keys(&self.live.keys());
-        config.fixed.node_key_file = None;
-        config
-    }
-
     /// Whether any peer is named.
     pub fn names_peers(&self) -> bool {
         self.links.iter().any(|link| link.names().next().is_some())
@@ -373,7 +321,7 @@ impl LiveConfig {
     }
 
     /// Other keys take their place, the first of which this node sends with; their files are not known.
-    pub(crate) fn set_keys(&mut self, keys: &[Key]) {
+    pub fn set_keys(&mut self, keys: &[Key]) {
         self.key = keys.first().cloned();
         self.key_file = None;
         self.accept_keys = keys.iter().skip(1).map(|key| (PathBuf::new(), key.clone())).collect();
@@ -414,11 +362,11 @@ impl Default for Offload {
 }
 
 /// What `cipher` may be.
-const CIPHERS: [Option<Cipher>; 4] =
+pub(crate) const CIPHERS: [Option<Cipher>; 4] =
     [None, Some(Cipher::Aes256Gcm), Some(Cipher::ChaCha20Poly1305), Some(Cipher::Aegis128L)];
 
 /// The name of a choice of a cipher in files and flags.
-fn cipher_name(cipher: Option<Cipher>) -> &'static str {
+pub(crate) fn cipher_name(cipher: Option<Cipher>) -> &'static str {
     cipher.map_or("auto", Cipher::name)
 }
 

@@ -11,15 +11,15 @@ use super::settings::{Given, Settings};
 use crate::key::{Key, KeyError, Owner};
 
 /// The rule of a key.
-pub(crate) struct Rule {
+pub struct Rule {
     /// What its value looks like in a file.
-    pub(crate) form: Form,
+    pub form: Form,
     /// What its value may be, for the reference.
-    pub(crate) says: Says,
+    pub says: Says,
     /// Checks what was given for a key of this name, and takes it into a configuration that has the default.
     pub(super) take: fn(&str, &mut Resolving<'_>, &mut Config),
     /// The value as a file has it; `None`: the key is left out.
-    pub(crate) value: fn(&Config) -> Option<Value>,
+    pub value: fn(&Config) -> Option<Value>,
 }
 
 /// Settings on their way to a [`Config`].

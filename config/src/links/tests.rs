@@ -3,7 +3,7 @@
 use std::net::Ipv6Addr;
 
 use super::*;
-use crate::config::tests::{config, link_problem, problems};
+use crate::tests::{config, link_problem, problems};
 
 const PORTS: Ports = Ports { first: 7420, workers: 1 };
 

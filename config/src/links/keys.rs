@@ -6,16 +6,16 @@ use tabane_io::Engine;
 use toml::Value;
 
 use super::{KINDS, print_peers};
-use crate::config::LinkConfig;
-use crate::config::difference::{Part, Text};
-use crate::config::form::{Form, Says};
-use crate::config::limits::{PORT, SLOT, SLOTS, WEIGHT};
-use crate::config::problem::{Place, quoted};
-use crate::config::rate::RATE_ALLOWED;
-use crate::config::rule::list;
-use crate::config::settings::{Given, TableSettings, Typed};
-use crate::config::units::{BITRATE_ALLOWED, INTERVAL_ALLOWED, SIZE_ALLOWED, print_interval, print_size};
-use crate::config::window::{POLL, RING, UNIT, WINDOW_PREFIX};
+use crate::LinkConfig;
+use crate::difference::{Part, Text};
+use crate::form::{Form, Says};
+use crate::limits::{PORT, SLOT, SLOTS, WEIGHT};
+use crate::problem::{Place, quoted};
+use crate::rate::RATE_ALLOWED;
+use crate::rule::list;
+use crate::settings::{Given, TableSettings, Typed};
+use crate::units::{BITRATE_ALLOWED, INTERVAL_ALLOWED, SIZE_ALLOWED, print_interval, print_size};
+use crate::window::{POLL, RING, UNIT, WINDOW_PREFIX};
 
 /// Prefix of the name of a link of Ethernet frames, before its NIC; no NIC can be called that.
 const ETHER_PREFIX: &str = "ether:";
@@ -23,9 +23,9 @@ const ETHER_PREFIX: &str = "ether:";
 pub(crate) const RATE_PREFIX: &str = "rate.";
 
 /// A key of a link.
-pub(crate) struct LinkKey {
+pub struct LinkKey {
     /// Its name in the table `[[link]]`, behind that of its own table.
-    pub(crate) name: &'static str,
+    pub name: &'static str,
     pub(crate) form: Form,
     pub(crate) says: Says,
     /// What it does, as the reference says it.
@@ -37,7 +37,7 @@ pub(crate) struct LinkKey {
     /// Its text in comparisons of a link that stays.
     pub(crate) compared: Option<(Part, Text<LinkConfig>)>,
     /// Its value as a file has it, of a key that may change while its link is in a bundle; `None`: it is left out.
-    pub(crate) saved: Option<fn(&LinkConfig) -> Option<Value>>,
+    pub saved: Option<fn(&LinkConfig) -> Option<Value>>,
 }
 
 /// What links run over.
@@ -73,7 +73,7 @@ impl LinkKey {
 macro_rules! keys {
     ($($(#[doc = $doc:literal])+ $name:literal: $form:expr, $says:expr $(, $field:ident: $value:expr)*;)+) => {
         /// The keys of a link.
-        pub(crate) static LINK_KEYS: &[LinkKey] = &[$(
+        pub static LINK_KEYS: &[LinkKey] = &[$(
             LinkKey { $($field: $value,)* ..key($name, $form, $says, concat!($($doc),+).trim_ascii()) },
         )+];
     };
@@ -190,7 +190,7 @@ pub(super) fn of_window(typed: &TableSettings) -> Option<&Place> {
 /// Reads the value of `--link`: `NIC[,local=ADDRESS][,port=N][,peer=HOST:PORT]…`, `ether:NIC[,engine=ENGINE][,completion=WAY]`, or
 /// `mem:PATH[,unit=SIZE][,ring=SIZE][,slots=N][,slot=N][,poll=TIME]`, each with `[,rate=RATE][,weight=N][,protected]`;
 /// `down=RATE,up=RATE` may stand in place of `rate=RATE`.
-pub(crate) fn parse_link_flag(text: &str) -> Result<TableSettings, String> {
+pub fn parse_link_flag(text: &str) -> Result<TableSettings, String> {
     parse_link_text(text, "--link")
 }
 

@@ -75,7 +75,7 @@ impl ClassKey {
 }
 
 /// What a class says of its frames: the conditions that it has, in their order.
-pub(crate) fn conditions(class: &Class) -> impl Iterator<Item = (&'static str, Value)> {
+pub fn conditions(class: &Class) -> impl Iterator<Item = (&'static str, Value)> {
     let conditions = CLASS_KEYS.iter().filter(|key| key.is_condition());
     conditions.filter_map(|key| Some((key.name, (key.value)(class)?)))
 }
@@ -120,14 +120,14 @@ pub fn parse_class(text: &str) -> Result<Class, String> {
 }
 
 /// A class as [`parse_class`] reads it.
-pub(crate) fn print_parts(class: &Class) -> String {
+pub fn print_parts(class: &Class) -> String {
     let conditions = conditions(class).map(|(name, value)| format!("{name}={}", plain(&value)));
     let policy = format!("policy={}", class.policy.name());
     conditions.chain([policy]).collect::<Vec<_>>().join(",")
 }
 
 /// The names of all policies, for people.
-pub(crate) fn policy_names() -> String {
+pub fn policy_names() -> String {
     PolicyKind::ALL.map(PolicyKind::name).join(", ")
 }
 

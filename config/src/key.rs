@@ -13,7 +13,7 @@ use tabane_proto::security::PublicKey;
 use tabane_seal::sha256;
 use zeroize::{Zeroize, Zeroizing};
 
-use crate::config::problem::quoted;
+use crate::problem::quoted;
 
 /// Group keys of a bundle at most: the one that it sends with, and those that it accepts.
 pub const KEYS_MAX: usize = 8;

@@ -10,7 +10,7 @@ use super::table::Section;
 
 /// What a value looks like in a file; the words complete the sentence of an error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Form {
+pub enum Form {
     /// A string, which is this.
     Text(&'static str),
     /// A string that is the path of a file; a relative one starts at the directory of the configuration file.
@@ -59,7 +59,7 @@ impl Form {
 
 /// What a value may be, for the reference.
 #[derive(Clone, Copy)]
-pub(crate) enum Says {
+pub enum Says {
     /// In words.
     Text(&'static str),
     /// A number within limits, and what it is the number of.
@@ -86,13 +86,13 @@ impl Says {
     }
 
     /// The words of which it is one.
-    pub(crate) fn words(self) -> Vec<&'static str> {
+    pub fn words(self) -> Vec<&'static str> {
         if let Says::Words(words) = self { words() } else { Vec::new() }
     }
 }
 
 /// Texts as a value, if there are any.
-pub(crate) fn list(items: Vec<Given<String>>) -> Option<Typed> {
+pub fn list(items: Vec<Given<String>>) -> Option<Typed> {
     let place = items.first()?.place.clone();
     Some(Type::typed(Given::new(items, place)))
 }

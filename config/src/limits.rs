@@ -4,7 +4,7 @@ use std::fmt;
 
 /// A range of whole numbers with the words that explain it.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Limits {
+pub struct Limits {
     /// Lowest value allowed.
     pub low: i64,
     /// Highest value allowed.
@@ -31,7 +31,7 @@ pub(crate) const SLOTS: Limits = Limits { low: 2, high: 256, words: " slots" };
 /// A node's slot in a window of memory.
 pub(crate) const SLOT: Limits = Limits { low: 0, high: 255, words: "" };
 /// Classes of one bundle: what its core takes.
-pub(crate) const CLASSES: Limits = Limits { low: 0, high: 64, words: " classes" };
+pub const CLASSES: Limits = Limits { low: 0, high: 64, words: " classes" };
 /// Bytes of an Ethernet frame, from its header alone to the longest superframe.
 pub(crate) const FRAME_SIZE: Limits = Limits { low: 14, high: 65_535, words: " bytes" };
 /// Differentiated services code points (RFC 2474).
@@ -39,9 +39,9 @@ pub(crate) const DSCP: Limits = Limits { low: 0, high: 63, words: "" };
 /// Addresses of the device.
 pub(crate) const ADDRESSES: Limits = Limits { low: 0, high: 64, words: " addresses" };
 /// Peers named for one link.
-pub(crate) const PEERS: Limits = Limits { low: 0, high: 1023, words: " peers" };
+pub const PEERS: Limits = Limits { low: 0, high: 1023, words: " peers" };
 /// Names among them.
-pub(crate) const NAMES: Limits = Limits { low: 0, high: NAMES_MAX, words: " names" };
+pub const NAMES: Limits = Limits { low: 0, high: NAMES_MAX, words: " names" };
 const NAMES_MAX: i64 = 16;
 
 impl Limits {
@@ -56,7 +56,7 @@ impl Limits {
     }
 
     /// Whether a list of `count` items lies within the limits.
-    pub(crate) fn hold_count(&self, count: usize) -> bool {
+    pub fn hold_count(&self, count: usize) -> bool {
         i64::try_from(count).is_ok_and(|count| self.hold(count))
     }
 }

@@ -89,7 +89,7 @@ fn printable(text: &str) -> String {
 }
 
 /// Control characters and others that do not print as `\u{…}`; quotes and backslashes stay as they are.
-pub(crate) fn escaped(character: char) -> impl Iterator<Item = char> {
+pub fn escaped(character: char) -> impl Iterator<Item = char> {
     let plain = matches!(character, '\'' | '"' | '\\');
     let escapes = (!plain).then(|| character.escape_debug());
     plain.then_some(character).into_iter().chain(escapes.into_iter().flatten())

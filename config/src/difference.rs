@@ -7,28 +7,33 @@ use super::{Config, LinkConfig};
 
 /// What of a bundle differs, as far as it takes another step to change it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Part {
+pub enum Part {
     /// What cannot change while the bundle runs.
     Fixed,
+    /// The policy alone.
     Policy,
     /// Options of the policies, and classes.
     Classes,
+    /// The receive engine.
     Receive,
     /// Group keys, and which nodes are let in.
     Trust,
+    /// Addresses of the device.
     Addresses,
+    /// The links.
     Links,
 }
 
 /// What comparisons say of a configuration or of a link.
-pub(crate) type Text<T> = fn(&T) -> String;
+pub type Text<T> = fn(&T) -> String;
 
 /// One difference.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Difference {
-    pub(crate) part: Part,
+pub struct Difference {
+    /// What of a bundle it concerns.
+    pub part: Part,
     /// The key, or what is there in one of the two alone.
-    pub(crate) what: String,
+    pub what: String,
     /// As the first configuration has it; `None`: not at all.
     old: Option<String>,
     /// As the second one has it.
@@ -37,7 +42,7 @@ pub(crate) struct Difference {
 
 impl Difference {
     /// The second configuration is in force, the first is the file's.
-    pub(crate) fn beside_file(&self) -> String {
+    pub fn beside_file(&self) -> String {
         let what = &self.what;
         match (&self.old, &self.new) {
             (Some(old), Some(new)) => format!("{what} {new}, in the file {old}"),
@@ -47,7 +52,7 @@ impl Difference {
     }
 
     /// The second configuration has taken the place of the first.
-    pub(crate) fn change(&self) -> String {
+    pub fn change(&self) -> String {
         let what = &self.what;
         match (&self.old, &self.new) {
             (Some(old), Some(new)) => format!("{what} {new}, was {old}"),
@@ -58,7 +63,7 @@ impl Difference {
 }
 
 /// What differs between `old` and `new`: values in the order of the table of keys, then items of lists, then links.
-pub(crate) fn differences(old: &Config, new: &Config) -> Vec<Difference> {
+pub fn differences(old: &Config, new: &Config) -> Vec<Difference> {
     let mut found = Vec::new();
     for row in rows() {
         if let (Some((what, old)), Some((_, new))) = (row.compared_as(old), row.compared_as(new))
@@ -75,7 +80,7 @@ pub(crate) fn differences(old: &Config, new: &Config) -> Vec<Difference> {
 }
 
 /// What differs between a link as it was and as it is.
-pub(crate) fn link_differences(old: &LinkConfig, new: &LinkConfig) -> Vec<Difference> {
+pub fn link_differences(old: &LinkConfig, new: &LinkConfig) -> Vec<Difference> {
     let mut found = Vec::new();
     compare_link(&mut found, old, new);
     found
@@ -137,8 +142,8 @@ fn compare_link(found: &mut Vec<Difference>, old: &LinkConfig, new: &LinkConfig)
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::{LinkRate, Mtu, Ports, file, parse_link, resolve};
     use crate::key::Key;
+    use crate::{LinkRate, Mtu, Ports, file, parse_link, resolve};
     use tabane_proto::PolicyKind;
 
     fn config(text: &str) -> Config {

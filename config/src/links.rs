@@ -3,7 +3,7 @@
 //! A link without peers finds them by multicast hellos, which exist on IPv6 link-local addresses only; with another local
 //! address it waits for peers that name it. A link without a local address that names a peer takes both families.
 
-pub(crate) mod keys;
+pub mod keys;
 #[cfg(test)]
 mod tests;
 
@@ -83,7 +83,7 @@ pub fn link_name(link: &LinkConfig) -> String {
 }
 
 /// The peers of a link as people read them.
-pub(crate) fn print_peers(peers: &[Peer]) -> String {
+pub fn print_peers(peers: &[Peer]) -> String {
     let names = peers.iter().map(ToString::to_string).collect::<Vec<_>>().join(" ");
     if names.is_empty() { "none".to_owned() } else { names }
 }

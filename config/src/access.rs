@@ -29,7 +29,7 @@ impl Default for Access {
 
 impl Access {
     /// What a configuration file says of it.
-    pub(crate) fn read(path: &Path) -> Result<Access, Vec<Problem>> {
+    pub fn read(path: &Path) -> Result<Access, Vec<Problem>> {
         let name = path.display().to_string();
         resolve::resolve_access(&file::parse(&name, &super::read(path, &name)?)?)
     }
