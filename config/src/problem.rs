@@ -95,6 +95,12 @@ pub fn escaped(character: char) -> impl Iterator<Item = char> {
     plain.then_some(character).into_iter().chain(escapes.into_iter().flatten())
 }
 
+/// `sentence` with control characters and the like escaped: a path or a name may contain them.
+#[must_use]
+pub fn one_line(sentence: &str) -> String {
+    sentence.chars().flat_map(escaped).collect()
+}
+
 /// The name of `known` that `typed` was probably meant to be: at most two edits away, and less than half of it.
 pub fn nearest<'k>(typed: &str, known: &[&'k str]) -> Option<&'k str> {
     let near = known.iter().map(|name| (strsim::damerau_levenshtein(typed, name), *name));

@@ -8,19 +8,16 @@
 //!
 //! Invariant: each value has one place, here or in [`Links`]; who tells of it asks [`InForce::config`].
 
-mod told;
-
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use tabane_api::Origin;
 use tabane_config::difference::{Difference, differences};
 use tabane_config::{Config, FixedConfig, LiveConfig};
 
 use crate::group::Trust;
 use crate::links::{Links, Present};
 use crate::machine::{Machine, ThisMachine};
-use crate::origin::Origin;
 use crate::refusal::Refusal;
-pub use told::Told;
 
 /// The configuration in force.
 pub(crate) struct InForce<M: Machine = ThisMachine> {

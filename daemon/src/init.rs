@@ -26,7 +26,6 @@ use tabane_io::tap::is_device_name;
 use tabane_proto::PolicyKind;
 use zeroize::Zeroizing;
 
-use crate::control;
 use crate::error::BadInput;
 use crate::stdout::print;
 use prompt::Prompt;
@@ -206,8 +205,8 @@ fn read_key(path: &Path) -> anyhow::Result<Key> {
 /// The first port that no other bundle of this machine uses.
 fn free_port() -> anyhow::Result<u16> {
     let mut used = setup::ports();
-    for name in control::present()? {
-        let status = control::ask(&name, &control::Request::Status).unwrap_or_default();
+    for name in tabane_api::present()? {
+        let status = tabane_api::ask(&name, &tabane_api::Request::Status).unwrap_or_default();
         used.extend(status["node"].as_str().and_then(|node| node.rsplit('/').next()?.parse::<u16>().ok()));
     }
     let free = (PORT..u16::MAX - PORT_STEP).step_by(PORT_STEP.into());

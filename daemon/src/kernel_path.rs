@@ -19,6 +19,7 @@ mod reason;
 use std::net::{Ipv6Addr, UdpSocket};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use tabane_api::status::{KernelTraffic, PeerStatus};
 use tabane_config::{Config, DataPath, FixedConfig, LinkConfig, Mtu, Reordering, Security, link_name};
 use tabane_io::netlink;
 use tabane_kernel::{AgainCounts, Counts, Link, OVERHEAD, Plan, Reorder, ReorderCounts};
@@ -27,7 +28,6 @@ use tabane_proto::{Bundle, Instant, KernelEnd};
 use crate::error::BadInput;
 use crate::events::EventLog;
 use crate::medium::{IPV6_LEAST, Medium, headers};
-use crate::status::{KernelTraffic, PeerStatus};
 use peers::{NODES, Peers};
 
 /// Ports above the workers' that are tried.
@@ -186,7 +186,7 @@ impl KernelPath {
             for path in &mut peer.paths {
                 let link = usize::try_from(path.link).unwrap_or(usize::MAX);
                 let is_there = running.ends.get(link).is_some_and(Option::is_some);
-                path.kernel = is_there.then(|| KernelTraffic::of(&state.traffic(shown.number, link)));
+                path.kernel = is_there.then(|| traffic(&state.traffic(shown.number, link)));
             }
         }
     }
@@ -314,6 +314,16 @@ fn link_mtu(link: &LinkConfig, medium: &Medium) -> u32 {
 fn link_local([a, b, c, d, e, f]: [u8; 6]) -> Ipv6Addr {
     let word = |high, low| u16::from_be_bytes([high, low]);
     Ipv6Addr::new(0xfe80, 0, 0, 0, word(a ^ 2, b), word(c, 0xff), word(0xfe, d), word(e, f))
+}
+
+/// As a status has it.
+fn traffic(traffic: &tabane_kernel::Traffic) -> KernelTraffic {
+    KernelTraffic {
+        frames_sent: traffic.sent_frames,
+        bytes_sent: traffic.sent_bytes,
+        frames_received: traffic.received_frames,
+        bytes_received: traffic.received_bytes,
+    }
 }
 
 #[cfg(test)]

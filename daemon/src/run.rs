@@ -9,6 +9,7 @@ use std::sync::mpsc::{Sender, channel};
 use std::time::Duration;
 
 use anyhow::Context;
+use tabane_api::Origin;
 use tabane_config::{Config, FixedConfig, LinkConfig, Mtu, Security};
 use tabane_engine::fragments::Fragments;
 use tabane_io::netlink::{self, Watch};
@@ -29,7 +30,6 @@ use crate::links::{self, Addresses};
 use crate::medium::Medium;
 use crate::names::Resolver;
 use crate::notify::Notify;
-use crate::origin::Origin;
 use crate::priority;
 use crate::privileges::Privileges;
 use crate::running::{Handle, Running};

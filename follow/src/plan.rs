@@ -9,7 +9,7 @@ use std::fmt;
 use std::net::SocketAddr;
 
 use serde::{Deserialize, Serialize};
-use tabane::control::Request;
+use tabane_api::Request;
 
 use crate::fleet::{Fleet, group};
 use crate::running::{Link, Running};

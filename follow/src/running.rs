@@ -4,9 +4,7 @@ use std::collections::BTreeSet;
 use std::net::SocketAddr;
 
 use serde::Deserialize;
-use tabane::control::{AskError, Request, ask};
-use tabane::in_force::Told;
-use tabane::status::Status;
+use tabane_api::{AskError, Request, Status, Told, ask};
 use tabane_config::key::public;
 use tabane_config::{LinkConfig, Peer, link_name};
 

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use tabane_api::Told;
 use tabane_config::classes::policy_names;
 use tabane_config::difference::differences;
 use tabane_config::form::Says;
@@ -10,7 +11,7 @@ use tabane_config::{file, reference, resolve};
 use toml::{Table, Value};
 
 use super::*;
-use crate::in_force::{Told, without_files};
+use crate::in_force::without_files;
 
 /// Flags of `up`, if there are such, and what a file says in their place, which is something else than by default. Both stand with the link
 /// eth1 where they name none. Keys that are true or false, a number or one of some words: [`simple`].

@@ -178,7 +178,9 @@ mod tests {
     use tabane_proto::{Name, NodeId};
 
     use super::*;
-    use crate::events::entry::PAGE;
+
+    /// What users read about events.
+    const PAGE: &str = include_str!("../../../docs/events.md");
 
     /// What the core says in the examples of the page, in their order.
     fn exemplified() -> Vec<Event> {

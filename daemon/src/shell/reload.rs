@@ -10,13 +10,13 @@
 use std::path::PathBuf;
 
 use serde_json::{Value, json};
+use tabane_api::{Entry, Told};
 use tabane_config::difference::{Difference, Part, differences};
 use tabane_config::{Config, LinkConfig, LiveConfig};
 use tabane_io::now_ns;
 
 use super::Shell;
-use crate::events::Entry;
-use crate::in_force::{Filed, Told};
+use crate::in_force::Filed;
 use crate::machine::Machine;
 use crate::refusal::Refusal;
 

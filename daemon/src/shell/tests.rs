@@ -7,14 +7,14 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use proptest_state_machine::{StateMachineTest, prop_state_machine};
+use tabane_api::{Origin, Told};
 use tabane_config::key::public;
 use tabane_config::{Config, Mtu, file, resolve};
 use tabane_io::netlink::NicEvent;
 
 use super::*;
-use crate::in_force::{Filed, Told, without_files};
+use crate::in_force::{Filed, without_files};
 use crate::medium::Medium;
-use crate::origin::Origin;
 use crate::save::edited;
 use model::{Flaw, Model, Name, Said, Step, host, nic, text};
 use simulated::{Core, Simulated, start};

@@ -2,8 +2,7 @@
 
 use tabane_config::classes::parse_class;
 use tabane_config::key::Key;
-use tabane_config::resolve;
-use tabane_config::{LinkRate, Ports, parse_link};
+use tabane_config::{LinkRate, Ports, parse_link, resolve};
 
 use super::*;
 use tabane_proto::PolicyKind;

@@ -3,20 +3,19 @@
 //! From one version to the next fields may be added; none loses its name, its type or its meaning without a new MINOR version and
 //! a line in the changelog. A field that is not known yet is `null`. Times are nanoseconds of CLOCK_MONOTONIC on the bundle's node.
 
-mod full;
-pub(crate) mod health;
+pub mod figures;
+pub mod health;
+mod limit;
 mod rates;
-mod screen;
 mod speed;
-pub(crate) mod table;
 
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::events::Entry;
-pub(crate) use health::Level;
-pub use health::{Fault, Health, REASONS, State};
+use crate::entry::Entry;
+pub use health::{Fault, Health, Level, REASONS, State};
+pub use limit::LOSS_PERCENT;
 
 /// A bundle, at the moment of the answer.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -76,11 +75,6 @@ pub struct Status {
     pub event_counts: BTreeMap<String, u64>,
     /// The latest events, oldest first.
     pub events: Vec<Entry>,
-}
-
-/// Name and meaning of every counter of a status, in the order of the path.
-pub fn counters() -> impl Iterator<Item = (&'static str, &'static str)> {
-    crate::snapshot::described()
 }
 
 /// One link of this node.
@@ -255,25 +249,14 @@ pub struct KernelTraffic {
     pub bytes_received: u64,
 }
 
-impl KernelTraffic {
-    pub(crate) fn of(traffic: &tabane_kernel::Traffic) -> Self {
-        Self {
-            frames_sent: traffic.sent_frames,
-            bytes_sent: traffic.sent_bytes,
-            frames_received: traffic.received_frames,
-            bytes_received: traffic.received_bytes,
-        }
-    }
-}
-
 impl PathStatus {
     /// Bytes of data sent, in cells and by the kernel path.
-    pub(crate) fn all_sent(&self) -> u64 {
+    pub fn all_sent(&self) -> u64 {
         self.bytes_sent + self.kernel.map_or(0, |kernel| kernel.bytes_sent)
     }
 
     /// Bytes of data received, in cells and by the kernel path.
-    pub(crate) fn all_received(&self) -> u64 {
+    pub fn all_received(&self) -> u64 {
         self.bytes_received + self.kernel.map_or(0, |kernel| kernel.bytes_received)
     }
 
@@ -291,7 +274,7 @@ impl PathStatus {
     }
 
     /// How good that is.
-    pub(crate) fn level(&self) -> Level {
+    pub fn level(&self) -> Level {
         match self.state() {
             "up" => Level::Good,
             "suspect" | "drained" => Level::Warning,
@@ -302,7 +285,7 @@ impl PathStatus {
 
 impl PeerStatus {
     /// Adds the counters of another worker's same paths.
-    pub(crate) fn add(&mut self, other: &PeerStatus) {
+    pub fn add(&mut self, other: &PeerStatus) {
         self.reorder_cells += other.reorder_cells;
         for path in &mut self.paths {
             for other in other.paths.iter().filter(|other| other.link == path.link) {
@@ -345,12 +328,7 @@ const EXAMPLE: &str = include_str!("../../docs/status.example.json");
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
-    use tabane_proto::{Direction, Event, NodeId, Signal};
-
     use super::*;
-    use crate::events::EventLog;
 
     #[test]
     fn the_schema_is_the_documented_example() {
@@ -358,7 +336,7 @@ mod tests {
         assert_eq!(written, serde_json::from_str::<serde_json::Value>(EXAMPLE).expect("JSON"));
     }
 
-    /// `TABANE_WRITE=1 cargo test -p tabane --lib schema` writes the page anew.
+    /// `TABANE_WRITE=1 cargo test -p tabane-api schema` writes the page anew.
     #[test]
     fn the_published_schema_is_that_of_the_types() {
         let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/status.schema.json");
@@ -369,16 +347,5 @@ mod tests {
         let published = std::fs::read_to_string(path).expect("docs/status.schema.json");
         let published: serde_json::Value = serde_json::from_str(&published).expect("JSON");
         assert_eq!(published, schema, "docs/status.schema.json");
-    }
-
-    #[test]
-    fn the_event_of_the_example_is_what_is_logged() {
-        let example = example().events.remove(0);
-        let signal = Signal::BurstSkew { overdue: 57, waited: Duration::from_micros(3_100) };
-        let (peer, direction) = (NodeId::new([2, 0, 0, 0, 0, 2], 7420), Direction::Receiving);
-        let log = EventLog::new().expect("an eventfd");
-        log.record(example.at_ns, 0, &Event::LinkDown { peer, link: 1, direction, signal }, &[]);
-        let logged = log.latest().remove(0);
-        assert_eq!(Entry { number: example.number, time: example.time.clone(), ..logged }, example);
     }
 }

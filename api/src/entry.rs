@@ -4,7 +4,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::error::one_line;
+use tabane_config::problem::one_line;
 
 /// Something that happened. A field that does not apply is left out.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -66,7 +66,7 @@ pub struct Entry {
 
 impl Entry {
     /// An entry in place of `skipped` events that are no longer kept; the next one that is kept has the number `next`.
-    pub(crate) fn skipped(skipped: u64, next: &Entry) -> Entry {
+    pub fn skipped(skipped: u64, next: &Entry) -> Entry {
         Entry {
             number: next.number - 1,
             time: next.time.clone(),
@@ -92,7 +92,7 @@ impl Entry {
 
 /// What users read about events.
 #[cfg(test)]
-pub(super) const PAGE: &str = include_str!("../../../docs/events.md");
+pub(crate) const PAGE: &str = include_str!("../../docs/events.md");
 
 #[cfg(test)]
 mod tests {

@@ -21,31 +21,31 @@ pub struct Origin {
 
 impl Origin {
     /// Of a bundle that is started now, in this process's directory.
-    pub(crate) fn now(file: Option<&Path>, arguments: &[OsString]) -> Origin {
+    pub fn now(file: Option<&Path>, arguments: &[OsString]) -> Origin {
         let file = file.map(|file| std::env::current_dir().unwrap_or_default().join(file));
         let arguments = arguments.iter().map(|argument| argument.to_string_lossy().into_owned()).collect();
         Origin { file, arguments }
     }
 
     /// Of a bundle that has taken to this file alone.
-    pub(crate) fn of_file(file: PathBuf) -> Origin {
+    pub fn of_file(file: PathBuf) -> Origin {
         Origin { file: Some(file), ..Origin::default() }
     }
 
     /// The same, when the bundle takes to `file`: flags lie over the file with which they were given, and over no other.
     #[must_use]
-    pub(crate) fn with_file(self, file: PathBuf) -> Origin {
+    pub fn with_file(self, file: PathBuf) -> Origin {
         if self.file.as_ref() == Some(&file) { self } else { Origin::of_file(file) }
     }
 }
 
 /// The configuration file of the service that runs the bundle `name`.
-pub(crate) fn file_of_service(name: &str) -> PathBuf {
+pub fn file_of_service(name: &str) -> PathBuf {
     Path::new(DIRECTORY).join(format!("{name}.toml"))
 }
 
 /// The file of its group key.
-pub(crate) fn key_of_service(name: &str) -> PathBuf {
+pub fn key_of_service(name: &str) -> PathBuf {
     Path::new(DIRECTORY).join(format!("{name}.key"))
 }
 

@@ -9,8 +9,9 @@ use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use serde_json::Value;
 use tabane_io::Signals;
 
-use super::{Peer, Request, connect_now, peer_of, trust};
-use crate::privileges::USUAL_USER;
+use crate::request::Request;
+use crate::socket::{Peer, connect_now, peer_of};
+use crate::trust::{self, USUAL_USER};
 
 /// Time for the bundle to answer.
 const ANSWER_WAIT: Duration = Duration::from_secs(5);
@@ -240,7 +241,7 @@ fn exchange(mut stream: &UnixStream, request: &Request) -> io::Result<Vec<u8>> {
 }
 
 /// Waits for a pidfd, which becomes readable when its process ends (pidfd_open(2)).
-pub(super) fn wait_for_exit(process: &PollFd<'_>, deadline: Instant) -> io::Result<bool> {
+pub fn wait_for_exit(process: &PollFd<'_>, deadline: Instant) -> io::Result<bool> {
     loop {
         let left = deadline.saturating_duration_since(Instant::now());
         let timeout = Timespec::try_from(left).map_err(io::Error::other)?;

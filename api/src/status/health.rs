@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::speed::{is_below_expected, slow};
 use super::{LinkStatus, PathState, PathStatus, PeerStatus, Status};
-use crate::events::Entry;
+use crate::entry::Entry;
 
 /// A path that loses so much of what it carries is not well, in percent.
 const LOSS_PERCENT: f64 = 5.0;
@@ -45,7 +45,7 @@ pub enum State {
 
 /// How good something is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Level {
+pub enum Level {
     /// As it should be.
     Good,
     /// Worth a look.
@@ -56,7 +56,7 @@ pub(crate) enum Level {
 
 impl Health {
     /// How good it is.
-    pub(crate) fn level(&self) -> Level {
+    pub fn level(&self) -> Level {
         match self.state {
             State::Healthy => Level::Good,
             State::Degraded if !self.redundancy_lost => Level::Warning,
@@ -111,7 +111,7 @@ impl Status {
     }
 
     /// The status with its judgement.
-    pub(crate) fn judged(self) -> Status {
+    pub fn judged(self) -> Status {
         Status { health: judge(&self), ..self }
     }
 }
@@ -227,7 +227,7 @@ fn signalled(why: &Entry) -> &'static str {
 }
 
 /// A drained path works: it carries data when no other does.
-pub(crate) fn is_up(path: &PathStatus) -> bool {
+pub fn is_up(path: &PathStatus) -> bool {
     matches!(path.tx, PathState::Up | PathState::Drained) && path.rx == PathState::Up
 }
 
@@ -241,7 +241,7 @@ fn drained(status: &Status) -> String {
 }
 
 /// The oldest event that says why the path is not up.
-pub(crate) fn reason<'a>(status: &'a Status, peer: &PeerStatus, path: &PathStatus) -> Option<&'a Entry> {
+pub fn reason<'a>(status: &'a Status, peer: &PeerStatus, path: &PathStatus) -> Option<&'a Entry> {
     status.troubles.iter().find(|trouble| {
         let link =
             if trouble.direction.as_deref() == Some("sending") { Some(path.link) } else { path.peer_link };
@@ -250,7 +250,7 @@ pub(crate) fn reason<'a>(status: &'a Status, peer: &PeerStatus, path: &PathStatu
 }
 
 /// What an event says of a NIC, in the field's words.
-pub(crate) fn described(nic: &str, why: &Entry) -> String {
+pub fn described(nic: &str, why: &Entry) -> String {
     match why.signal.as_deref() {
         Some("burst-skew") => format!("{nic} is a black hole"),
         Some("silence") => format!("{nic} is silent"),
@@ -266,7 +266,7 @@ pub(crate) fn described(nic: &str, why: &Entry) -> String {
 }
 
 /// The time of day of an RFC 3339 time in UTC.
-pub(crate) fn clock(time: &str) -> String {
+pub fn clock(time: &str) -> String {
     let of_day = time.split_once('T').map_or(time, |(_, of_day)| of_day);
     format!("{}Z", of_day.get(..8).unwrap_or(of_day))
 }

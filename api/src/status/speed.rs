@@ -7,8 +7,8 @@
 
 use tabane_proto::{Nature, PolicyKind};
 
+use super::figures::short;
 use super::health::is_up;
-use super::table::short;
 use super::{LinkStatus, PathState, PathStatus, PeerStatus, Status};
 
 /// A bundle that has less of what its links should carry is below the expected speed, in percent.

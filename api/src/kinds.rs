@@ -1,4 +1,4 @@
-//! The kinds of events: what an [`Entry`](super::Entry) may say in `what`.
+//! The kinds of events: what an [`Entry`](crate::Entry) may say in `what`.
 //!
 //! Sources of the page `docs/reference/events.md`; `docs/events.md` has an example of each.
 
@@ -41,7 +41,7 @@ pub const KINDS: [(&str, &str); 31] = [
 ];
 
 /// Where a kind stands in [`KINDS`].
-pub(super) fn place(what: &str) -> Option<usize> {
+pub fn place(what: &str) -> Option<usize> {
     KINDS.iter().position(|(kind, _)| *kind == what)
 }
 
@@ -50,7 +50,7 @@ mod tests {
     use std::collections::BTreeSet;
 
     use super::*;
-    use crate::events::entry::PAGE;
+    use crate::entry::PAGE;
 
     #[test]
     fn the_page_describes_each_kind() {

@@ -20,7 +20,7 @@ pub struct Told {
 
 impl Told {
     /// What is to be told of a configuration.
-    pub(crate) fn of(config: &Config) -> Told {
+    pub fn of(config: &Config) -> Told {
         let mut bare = config.clone();
         bare.live.set_keys(&[]);
         (bare.fixed.node_key, bare.fixed.node_key_file) = (None, None);
@@ -32,7 +32,7 @@ impl Told {
     }
 
     /// The same without secrets.
-    pub(crate) fn without_keys(self) -> Told {
+    pub fn without_keys(self) -> Told {
         Told { keys: Vec::new(), node_key: None, ..self }
     }
 

@@ -12,8 +12,10 @@ use std::sync::OnceLock;
 
 use nix::unistd::User;
 
-use super::{Peer, peer_of};
-use crate::privileges::USUAL_USER;
+use crate::socket::{Peer, peer_of};
+
+/// The user as whom a daemon runs that root starts, if there is such a user.
+pub const USUAL_USER: &str = "tabane";
 
 /// The user as whom daemons run, as it was when somebody asked first: who gives up files cannot look later.
 static USUAL: OnceLock<Option<u32>> = OnceLock::new();
@@ -26,7 +28,7 @@ pub(super) fn stranger(stream: &UnixStream) -> io::Result<Option<Peer>> {
 }
 
 /// The user as whom daemons run, if there is one.
-pub(crate) fn usual() -> Option<u32> {
+pub fn usual() -> Option<u32> {
     *USUAL.get_or_init(|| User::from_name(USUAL_USER).ok().flatten().map(|user| user.uid.as_raw()))
 }
 
