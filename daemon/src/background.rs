@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
 
-use crate::control::{self, Request};
+use tabane_api::Request;
 
 /// How long the whole takeover may take.
 const WITHIN: Duration = Duration::from_secs(30);
@@ -29,7 +29,7 @@ pub(crate) fn upgrade(name: &str, file: Option<&Path>) -> anyhow::Result<()> {
             bail!("the process that was to take {name} over ended: {status}");
         }
         // During the handover no process answers.
-        let answer = control::ask(name, &Request::Status).unwrap_or_default();
+        let answer = tabane_api::ask(name, &Request::Status).unwrap_or_default();
         if answer["pid"] == process.id() {
             return Ok(());
         }

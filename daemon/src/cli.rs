@@ -15,18 +15,17 @@ use std::time::Duration;
 
 use clap::error::ErrorKind;
 use clap::{Args, CommandFactory, Parser, Subcommand};
+use tabane_api::{AskError, Origin};
+use tabane_config::Config;
+use tabane_config::key::{Key, KeyError, Owner, public};
+use tabane_config::problem::quoted;
+use tabane_config::settings::{Given, Settings};
 use tabane_io::tap::{DEVICE_NAME_ALLOWED, is_device_name};
 
-use crate::config::Config;
-use crate::config::problem::quoted;
-use crate::config::settings::{Given, Settings};
-use crate::control::{self, AskError};
 use crate::doctor::{self, Asked};
 use crate::error::{BadInput, report};
 use crate::init::{self, InitFlags, JoinFlags};
-use crate::key::{Key, KeyError, Owner, public};
 use crate::metrics::Format;
-use crate::origin::Origin;
 use crate::save::KeyFiles;
 use crate::stdout::print;
 use crate::{background, beside, log, names, reload, remote, run, save, stderr, top, trace, why};
@@ -271,7 +270,7 @@ struct Bundle {
 impl Bundle {
     /// The bundle that is meant.
     fn meant(self) -> Result<String, AskError> {
-        control::meant(self.name)
+        tabane_api::meant(self.name)
     }
 }
 
@@ -306,7 +305,7 @@ impl Command {
                 let (config, origin) = configured(*flags, line.get(2..).unwrap_or_default())?;
                 run::up(&config, origin)
             }
-            Command::Down { bundle } => Ok(control::stop(&bundle.meant()?, DOWN_WAIT)?),
+            Command::Down { bundle } => Ok(tabane_api::stop(&bundle.meant()?, DOWN_WAIT)?),
             Command::Upgrade { which, background } => {
                 let (name, file) = which.meant()?;
                 let upgrade = if background { background::upgrade } else { run::upgrade };

@@ -3,12 +3,12 @@
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
+use tabane_config::{Cidr, Config};
 use tabane_io::ethtool;
 use tabane_io::netlink::{self, DeviceSettings};
 use tabane_io::{Gates, Offload, Tap, TapQueue, TapSpec};
 use tabane_proto::{Bundle, Instant};
 
-use crate::config::{Cidr, Config};
 use crate::error::BadInput;
 use crate::offloading::Offloading;
 use crate::reach::Reach;

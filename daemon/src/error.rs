@@ -6,8 +6,10 @@
 use std::io::Write;
 use std::process::ExitCode;
 
-use crate::config::problem::{Problem, escaped};
-use crate::control::{AskError, BindError};
+use tabane_api::AskError;
+use tabane_config::problem::{Problem, one_line};
+
+use crate::control::BindError;
 use crate::stderr::Stderr;
 
 /// Exit code of a failure at run time.
@@ -84,12 +86,6 @@ fn code_of(error: &anyhow::Error) -> u8 {
         )
     );
     if taken || refused { BAD_INPUT } else { RUN_TIME }
-}
-
-/// `sentence` with control characters and the like escaped: a path or a name may contain them.
-#[must_use]
-pub fn one_line(sentence: &str) -> String {
-    sentence.chars().flat_map(escaped).collect()
 }
 
 #[cfg(test)]

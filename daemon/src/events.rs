@@ -5,8 +5,6 @@
 //! held for a copy of pointers at most.
 
 mod describe;
-mod entry;
-mod kinds;
 mod pace;
 mod troubles;
 
@@ -20,10 +18,9 @@ use tabane_proto::Event;
 use tracing_subscriber::fmt::format::Writer;
 use tracing_subscriber::fmt::time::{FormatTime, SystemTime};
 
-use crate::error::one_line;
-pub use entry::Entry;
-pub use kinds::KINDS;
 use pace::Pace;
+use tabane_api::{Entry, KINDS, kinds};
+use tabane_config::problem::one_line;
 use troubles::Troubles;
 
 /// How many events the log keeps.
@@ -175,9 +172,12 @@ impl AsFd for EventLog {
 
 #[cfg(test)]
 mod tests {
-    use tabane_proto::NodeId;
+    use std::time::Duration;
+
+    use tabane_proto::{Direction, NodeId, Signal};
 
     use super::*;
+    use crate::example::example;
 
     fn log(events: u64) -> EventLog {
         let log = EventLog::new().expect("an eventfd");
@@ -280,5 +280,16 @@ mod tests {
         assert_eq!((read[0].what.as_str(), read[0].skipped, read[0].number), ("skipped", Some(4), 6));
         assert_eq!(read[1..].iter().map(|entry| entry.number).collect::<Vec<_>>(), [7, 8]);
         assert_eq!(log.oldest(), 7);
+    }
+
+    #[test]
+    fn the_event_of_the_example_of_a_status_is_what_is_logged() {
+        let example = example().events.remove(0);
+        let signal = Signal::BurstSkew { overdue: 57, waited: Duration::from_micros(3_100) };
+        let (peer, direction) = (NodeId::new([2, 0, 0, 0, 0, 2], 7420), Direction::Receiving);
+        let log = log(0);
+        log.record(example.at_ns, 0, &Event::LinkDown { peer, link: 1, direction, signal }, &[]);
+        let logged = log.latest().remove(0);
+        assert_eq!(Entry { number: example.number, time: example.time.clone(), ..logged }, example);
     }
 }

@@ -5,17 +5,17 @@
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
+use tabane_api::{Status, Told};
+use tabane_config::problem::one_line;
 use tabane_proto::{Bundle, Event, NodeId};
 
-use crate::error::one_line;
 use crate::events::{EventLog, KEPT};
 use crate::handover::understood;
-use crate::in_force::Told;
 use crate::init::Token;
 use crate::metrics::{Asked, Format, page};
 use crate::names::{ADDRESSES_MAX, Answer, Names, News, is_of_one_host};
+use crate::screen::{full, screen};
 use crate::snapshot;
-use crate::status::Status;
 use crate::stdout::printable_json;
 use crate::top::head;
 
@@ -75,7 +75,7 @@ pub fn shown(of: Status, bundle: &Bundle, log: &EventLog) {
     let (peers, troubles) = (snapshot::known(bundle, &of.links), log.troubles(0));
     let status = Status { peers, troubles, event_counts: log.counts(), events: log.latest(), ..of }.judged();
     let json = printable_json(&serde_json::json!(status).to_string());
-    let (screen, full) = (status.screen(None, false, None), status.full(false));
+    let (screen, full) = (screen(&status, None, false, None), full(&status, false));
     let bundles = [Asked { name: status.name.clone(), status: Some(status) }];
     let texts = [json, screen, full, page(&bundles, Format::Text)];
     texts.iter().for_each(|text| text.split('\n').for_each(prints));

@@ -5,8 +5,8 @@ use tabane_proto::security::{PublicKey, Rekey};
 use tabane_seal::{Cipher, Group, Random};
 use zeroize::Zeroizing;
 
-use crate::config::{FixedConfig, LiveConfig, Security};
-use crate::key::Key;
+use tabane_config::key::Key;
+use tabane_config::{FixedConfig, LiveConfig, Security};
 
 /// What protects a bundle besides its group keys.
 #[derive(Clone, Debug)]

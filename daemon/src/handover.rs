@@ -29,13 +29,12 @@ use std::time::{Duration, Instant};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
+use tabane_api::{Entry, Origin, Told};
+use tabane_config::Config;
 use tabane_io::{Offload, receive_files};
 
-use crate::config::Config;
 use crate::device::Device;
-use crate::events::Entry;
-use crate::in_force::{Filed, Told};
-use crate::origin::Origin;
+use crate::in_force::Filed;
 
 pub(crate) use give::give;
 pub(crate) use take::{Takeover, understood};

@@ -8,18 +8,16 @@
 //!
 //! Invariant: each value has one place, here or in [`Links`]; who tells of it asks [`InForce::config`].
 
-mod told;
-
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use crate::config::difference::{Difference, differences};
-use crate::config::{Config, FixedConfig, LiveConfig};
+use tabane_api::Origin;
+use tabane_config::difference::{Difference, differences};
+use tabane_config::{Config, FixedConfig, LiveConfig};
+
 use crate::group::Trust;
 use crate::links::{Links, Present};
 use crate::machine::{Machine, ThisMachine};
-use crate::origin::Origin;
 use crate::refusal::Refusal;
-pub use told::Told;
 
 /// The configuration in force.
 pub(crate) struct InForce<M: Machine = ThisMachine> {
@@ -104,4 +102,13 @@ impl<M: Machine> InForce<M> {
         let filed = self.filed();
         differences(&filed.config, &self.config()).iter().map(Difference::beside_file).collect()
     }
+}
+
+/// The same, as another process is told of it: without the files of its keys.
+#[cfg(test)]
+pub(crate) fn without_files(config: &Config) -> Config {
+    let mut config = config.clone();
+    config.live.set_keys(&config.live.keys());
+    config.fixed.node_key_file = None;
+    config
 }

@@ -18,16 +18,15 @@ use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
+use tabane_config::classes::policy_names;
+use tabane_config::key::{Key, KeyError, Owner};
+use tabane_config::problem::quoted;
+use tabane_config::{Cidr, LinkConfig, Mtu, PORT, Ports, parse_link};
 use tabane_io::tap::is_device_name;
 use tabane_proto::PolicyKind;
 use zeroize::Zeroizing;
 
-use crate::config::classes::policy_names;
-use crate::config::problem::quoted;
-use crate::config::{Cidr, LinkConfig, Mtu, PORT, Ports, parse_link};
-use crate::control;
 use crate::error::BadInput;
-use crate::key::{Key, KeyError, Owner};
 use crate::stdout::print;
 use prompt::Prompt;
 pub(crate) use setup::DIRECTORY;
@@ -172,7 +171,7 @@ impl MachineFlags {
         if typed == "none" {
             return Ok(None);
         }
-        let allowed = crate::config::address::CIDR_ALLOWED;
+        let allowed = tabane_config::address::CIDR_ALLOWED;
         let address = typed.parse();
         address
             .map(Some)
@@ -206,8 +205,8 @@ fn read_key(path: &Path) -> anyhow::Result<Key> {
 /// The first port that no other bundle of this machine uses.
 fn free_port() -> anyhow::Result<u16> {
     let mut used = setup::ports();
-    for name in control::present()? {
-        let status = control::ask(&name, &control::Request::Status).unwrap_or_default();
+    for name in tabane_api::present()? {
+        let status = tabane_api::ask(&name, &tabane_api::Request::Status).unwrap_or_default();
         used.extend(status["node"].as_str().and_then(|node| node.rsplit('/').next()?.parse::<u16>().ok()));
     }
     let free = (PORT..u16::MAX - PORT_STEP).step_by(PORT_STEP.into());

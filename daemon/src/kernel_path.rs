@@ -19,15 +19,15 @@ mod reason;
 use std::net::{Ipv6Addr, UdpSocket};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use tabane_api::status::{KernelTraffic, PeerStatus};
+use tabane_config::{Config, DataPath, FixedConfig, LinkConfig, Mtu, Reordering, Security, link_name};
 use tabane_io::netlink;
 use tabane_kernel::{AgainCounts, Counts, Link, OVERHEAD, Plan, Reorder, ReorderCounts};
 use tabane_proto::{Bundle, Instant, KernelEnd};
 
-use crate::config::{self, Config, FixedConfig, LinkConfig, Mtu, Reordering, Security, link_name};
 use crate::error::BadInput;
 use crate::events::EventLog;
 use crate::medium::{IPV6_LEAST, Medium, headers};
-use crate::status::{KernelTraffic, PeerStatus};
 use peers::{NODES, Peers};
 
 /// Ports above the workers' that are tried.
@@ -39,7 +39,7 @@ pub(crate) const DESCRIBED: [&[(&str, &str)]; 3] =
 
 /// What carries the frames of a bundle.
 pub(crate) struct KernelPath {
-    asked: config::DataPath,
+    asked: DataPath,
     /// MTU of the device, in bytes.
     mtu: u16,
     /// The programs; or why there are none.
@@ -71,7 +71,7 @@ impl KernelPath {
     ) -> Result<Self, BadInput> {
         let asked = config.data_path;
         let programs = match asked {
-            config::DataPath::User => Err(String::new()),
+            DataPath::User => Err(String::new()),
             _ => Running::open(config, media, mtu, beside, events),
         };
         match &programs {
@@ -82,10 +82,10 @@ impl KernelPath {
                     tracing::info!("its frames are not sealed: links are said to be protected below");
                 }
             }
-            Err(why) if asked == config::DataPath::Kernel => {
+            Err(why) if asked == DataPath::Kernel => {
                 return Err(BadInput::new(format!("data_path kernel: {why}; allowed here: auto, user")));
             }
-            Err(why) if asked == config::DataPath::Auto => {
+            Err(why) if asked == DataPath::Auto => {
                 tracing::info!("all frames travel in cells: {why}");
             }
             Err(_) => {}
@@ -116,7 +116,7 @@ impl KernelPath {
 
     /// Why all frames travel in cells, where more is asked for.
     pub(crate) fn refusal(&self) -> Option<String> {
-        self.programs.as_ref().err().filter(|_| self.asked != config::DataPath::User).cloned()
+        self.programs.as_ref().err().filter(|_| self.asked != DataPath::User).cloned()
     }
 
     /// The name of what is asked for.
@@ -186,7 +186,7 @@ impl KernelPath {
             for path in &mut peer.paths {
                 let link = usize::try_from(path.link).unwrap_or(usize::MAX);
                 let is_there = running.ends.get(link).is_some_and(Option::is_some);
-                path.kernel = is_there.then(|| KernelTraffic::of(&state.traffic(shown.number, link)));
+                path.kernel = is_there.then(|| traffic(&state.traffic(shown.number, link)));
             }
         }
     }
@@ -316,10 +316,21 @@ fn link_local([a, b, c, d, e, f]: [u8; 6]) -> Ipv6Addr {
     Ipv6Addr::new(0xfe80, 0, 0, 0, word(a ^ 2, b), word(c, 0xff), word(0xfe, d), word(e, f))
 }
 
+/// As a status has it.
+fn traffic(traffic: &tabane_kernel::Traffic) -> KernelTraffic {
+    KernelTraffic {
+        frames_sent: traffic.sent_frames,
+        bytes_sent: traffic.sent_bytes,
+        frames_received: traffic.received_frames,
+        bytes_received: traffic.received_bytes,
+    }
+}
+
 #[cfg(test)]
 mod tests {
+    use tabane_config::{Ports, parse_link};
+
     use super::*;
-    use crate::config::{Ports, parse_link};
 
     #[test]
     fn a_nic_has_the_address_of_its_mac() {
@@ -343,14 +354,14 @@ mod tests {
             let events = Arc::new(EventLog::new().expect("an eventfd"));
             KernelPath::open(&config, &[], Mtu::Stated(1_500), None, &events)
         };
-        let user = open(config::DataPath::User, Security::None).expect("no programs are asked for");
+        let user = open(DataPath::User, Security::None).expect("no programs are asked for");
         assert_eq!((user.refusal(), user.is_running()), (None, false));
-        let sealed = open(config::DataPath::Auto, Security::Sealed).expect("cells do");
+        let sealed = open(DataPath::Auto, Security::Sealed).expect("cells do");
         let unprotected = || "nothing is said to protect eth1".to_owned();
         let why =
             tabane_kernel::available().err().map_or_else(unprotected, |not_built| not_built.to_string());
         assert!(sealed.refusal().is_some_and(|refusal| refusal.contains(&why)), "{:?}", sealed.refusal());
-        let nowhere = open(config::DataPath::Kernel, Security::None).err().expect("no such device");
+        let nowhere = open(DataPath::Kernel, Security::None).err().expect("no such device");
         assert!(nowhere.to_string().ends_with("; allowed here: auto, user"), "{nowhere}");
     }
 

@@ -2,9 +2,9 @@
 //!
 //! ```text
 //!   cli ── flags ──┐
-//!                  ├─ config ── Config ── run ── the data path, until a signal or `stop`
-//!   TOML file ─────┘                       │
-//!   cli ── remote, status, top, trace ── control ┘ one JSON line each way
+//!                  ├─ tabane-config ── Config ── run ── the data path, until a signal or `stop`
+//!   TOML file ─────┘                              │
+//!   cli ── remote, status, top, trace ── control ─┘ one JSON line each way
 //! ```
 //!
 //! A command ends in one of four ways: 0, it did what was asked; 1, it failed while running; 2, what was asked
@@ -14,20 +14,20 @@
 mod background;
 mod beside;
 pub mod cli;
-pub mod config;
 pub mod control;
 mod device;
 mod doctor;
 pub mod error;
 pub mod events;
+#[cfg(test)]
+mod example;
 #[doc(hidden)]
 pub mod fuzzing;
 mod group;
 mod handover;
-pub mod in_force;
+mod in_force;
 mod init;
 mod kernel_path;
-pub mod key;
 mod links;
 pub mod log;
 mod machine;
@@ -36,7 +36,6 @@ pub mod metrics;
 mod names;
 mod notify;
 mod offloading;
-pub mod origin;
 mod priority;
 pub mod privileges;
 mod reach;
@@ -47,10 +46,10 @@ mod requests;
 pub mod run;
 mod running;
 mod save;
+pub mod screen;
 mod shell;
-mod snapshot;
+pub mod snapshot;
 mod speeds;
-pub mod status;
 mod stderr;
 mod stdout;
 mod top;

@@ -13,14 +13,15 @@ use std::os::fd::OwnedFd;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use anyhow::Context;
+use tabane_api::Entry;
+use tabane_config::{Config, DataPath, EtherConfig, FixedConfig, LinkConfig, WindowConfig, link_name};
 use tabane_io::netlink::{self, Nic, NicEvent};
 use tabane_io::{AnyLink, Engine, EtherLink, EtherSpec, MemLink, MemSpec, UdpLink, UdpSpec, now_ns};
 use tabane_proto::wire::cell::LINKS;
 use tabane_proto::{LinkSettings, NicReport};
 use tabane_seal::sha256;
 
-use crate::config::{Config, DataPath, EtherConfig, FixedConfig, LinkConfig, WindowConfig, link_name};
-use crate::events::{Entry, EventLog};
+use crate::events::EventLog;
 use crate::machine::{Machine, ThisMachine};
 use crate::medium::{Medium, mtu_least};
 use crate::privileges::may_open_frames;

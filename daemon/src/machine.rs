@@ -5,10 +5,10 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use tabane_config::{Cidr, FixedConfig, LinkConfig};
 use tabane_io::AnyLink;
 use tabane_io::netlink::{self, Nic};
 
-use crate::config::{Cidr, FixedConfig, LinkConfig};
 use crate::device::Device;
 use crate::links::bind;
 use crate::medium::Medium;

@@ -3,7 +3,7 @@
 use tabane_io::netlink::{self, DeviceSettings, Nic};
 use tabane_proto::CELL_LEAST;
 
-use crate::config::LinkConfig;
+use tabane_config::LinkConfig;
 
 /// The largest UDP payload over IPv4.
 const CELL_MOST: u16 = 65_507;

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   families.rs ── what is said of a bundle, a link, a peer, a path ──┐
-//!   status::counters ── every counter of the status ──────────────────┴── page ── exposition.rs ── text
+//!   snapshot::counters ── every counter of the status ──────────────────┴── page ── exposition.rs ── text
 //! ```
 //!
 //! Names are stable: a family may be added; none loses its name, its type or its meaning without a new MINOR version and a line in
@@ -19,8 +19,9 @@ mod tests;
 
 use std::io;
 
-use crate::control::{self, Request};
-use crate::status::{Status, counters};
+use tabane_api::{Request, Status};
+
+use crate::snapshot::counters;
 pub use exposition::Format;
 use exposition::{Labels, Number, Page};
 use families::{Kind, Link, OF_BUNDLE, OF_LINK, OF_PATH, OF_PEER, Path, Row};
@@ -63,11 +64,11 @@ const EXPORTER: (&str, &str) = ("exporter_info", "The version of the program tha
 
 /// Asks every bundle that is up in this network namespace.
 pub fn ask_all() -> io::Result<Vec<Asked>> {
-    Ok(control::present()?.into_iter().map(ask).collect())
+    Ok(tabane_api::present()?.into_iter().map(ask).collect())
 }
 
 fn ask(name: String) -> Asked {
-    let answer = control::ask(&name, &Request::Status).ok();
+    let answer = tabane_api::ask(&name, &Request::Status).ok();
     Asked { status: answer.and_then(|answer| serde_json::from_value(answer).ok()), name }
 }
 

@@ -19,10 +19,11 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
+use tabane_api::Entry;
+use tabane_config::address::parse_host;
 use tabane_io::now_ns;
 
-use crate::config::address::parse_host;
-use crate::events::{Entry, EventLog};
+use crate::events::EventLog;
 use crate::links::Links;
 pub(crate) use process::{Resolver, serve};
 

@@ -23,13 +23,12 @@ mod files;
 
 use anyhow::Context;
 use rustix::process::{DumpableBehavior, set_dumpable_behavior};
+use tabane_config::Config;
 
-use crate::config::Config;
-use crate::control::{self, Group, Listener, Right};
+use crate::control::{Group, Listener, Right};
 use crate::error::BadInput;
 use crate::speeds::Speeds;
 use account::Account;
-pub(crate) use account::USUAL_USER;
 use calls::Program;
 
 /// Groups whose members may change a bundle, or look at it, when none is named.
@@ -110,7 +109,7 @@ pub(crate) fn confine_resolver(user: Option<&str>) -> anyhow::Result<()> {
 /// file, and has no sockets but those it listens on and those to bundles.
 pub fn confine_web(acts: bool) -> anyhow::Result<()> {
     // Users cannot be looked up any more afterwards.
-    control::trust::usual();
+    tabane_api::trust::usual();
     account::join(if acts { CONTROL_GROUP } else { WATCH_GROUP })?;
     capabilities::drop_all().context("cannot give up capabilities")?;
     set_dumpable_behavior(DumpableBehavior::NotDumpable).context("cannot forbid core dumps")?;

@@ -7,13 +7,12 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 use serde::Deserialize;
+use tabane_api::{Origin, Request, Told, origin};
+use tabane_config::problem::one_line;
+use tabane_config::{Config, read};
 
 use crate::cli::read_again;
-use crate::config::{Config, read};
-use crate::control::{self, Request};
-use crate::error::{BadInput, one_line};
-use crate::in_force::Told;
-use crate::origin::{self, Origin};
+use crate::error::BadInput;
 use crate::remote;
 
 /// What a running bundle says of its configuration.
@@ -30,7 +29,7 @@ pub(crate) struct Running {
 impl Running {
     /// Asks the bundle `name`.
     pub(crate) fn ask(name: &str) -> anyhow::Result<Running> {
-        let answer = control::ask(name, &Request::Configuration)?;
+        let answer = tabane_api::ask(name, &Request::Configuration)?;
         serde_json::from_value(answer).context("no configuration in the answer")
     }
 
@@ -63,6 +62,6 @@ pub(crate) fn reload(name: &str, file: Option<&Path>) -> anyhow::Result<()> {
     let file = running.file(name, file)?;
     let text = read(&file, &file.display().to_string()).map_err(BadInput::from)?;
     let config: Config = read_again(name, &file, &text, &running.origin)?;
-    let answer = control::ask(name, &Request::Reload { told: Told::of(&config), file })?;
+    let answer = tabane_api::ask(name, &Request::Reload { told: Told::of(&config), file })?;
     remote::print_changes(&answer)
 }

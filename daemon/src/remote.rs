@@ -6,13 +6,12 @@ use std::time::{Duration, Instant};
 
 use anyhow::Context;
 use serde_json::Value;
+use tabane_api::{AskError, Entry, Request, Status};
+use tabane_config::key::{Key, KeyError, Owner};
 
-use crate::control::{self, AskError, Request};
 use crate::error::BadInput;
-use crate::events::Entry;
-use crate::key::{Key, KeyError, Owner};
 use crate::metrics::{self, Asked, Format};
-use crate::status::Status;
+use crate::screen::{full, screen, verdict};
 use crate::stdout::{columns, has_colours, print, print_json, printable_json, say};
 
 /// A link is drained when no data has passed over it for so long, and that is waited for at most for so long.
@@ -24,9 +23,9 @@ const RATES_OVER: Duration = Duration::from_millis(250);
 /// Prints the events of the bundle `name`, and those to come when it is to `follow`.
 pub(crate) fn events(name: &str, follow: bool, json: bool) -> anyhow::Result<()> {
     if follow {
-        return Ok(control::follow(name, |line| print_event(line, json))?);
+        return Ok(tabane_api::follow(name, |line| print_event(line, json))?);
     }
-    let mut answer = control::ask(name, &Request::Events)?;
+    let mut answer = tabane_api::ask(name, &Request::Events)?;
     let events: Vec<Entry> =
         serde_json::from_value(answer["events"].take()).context("no events in the answer")?;
     let line = |event: &Entry| -> anyhow::Result<String> {
@@ -38,20 +37,20 @@ pub(crate) fn events(name: &str, follow: bool, json: bool) -> anyhow::Result<()>
 
 /// The status of the bundle `name`.
 pub(crate) fn status_of(name: &str) -> anyhow::Result<Status> {
-    let answer = control::ask(name, &Request::Status)?;
+    let answer = tabane_api::ask(name, &Request::Status)?;
     serde_json::from_value(answer).context("the bundle answers with another status than this program knows")
 }
 
 /// Prints the status of the bundle `name` as JSON.
 pub(crate) fn status_json(name: &str) -> anyhow::Result<()> {
-    print_json(&control::ask(name, &Request::Status)?)
+    print_json(&tabane_api::ask(name, &Request::Status)?)
 }
 
 /// Prints the status of the bundle `name`, or of all that are up here, in one screen each, or all of it.
 pub(crate) fn status(name: Option<String>, verbose: bool) -> anyhow::Result<()> {
     let names = match name {
         Some(name) => vec![name],
-        None => control::present()?,
+        None => tabane_api::present()?,
     };
     if names.is_empty() {
         return Err(AskError::NoneUp.into());
@@ -59,11 +58,11 @@ pub(crate) fn status(name: Option<String>, verbose: bool) -> anyhow::Result<()> 
     let earlier: Vec<Status> = names.iter().map(|name| status_of(name)).collect::<Result<_, _>>()?;
     let (colour, columns) = (has_colours(), columns());
     let shown: Vec<String> = if verbose {
-        earlier.iter().map(|status| status.full(colour)).collect()
+        earlier.iter().map(|status| full(status, colour)).collect()
     } else {
         std::thread::sleep(RATES_OVER);
         let screen =
-            |(name, earlier): (&String, _)| Ok(status_of(name)?.screen(Some(earlier), colour, columns));
+            |(name, earlier): (&String, _)| Ok(screen(&status_of(name)?, Some(earlier), colour, columns));
         names.iter().zip(&earlier).map(screen).collect::<anyhow::Result<_>>()?
     };
     print(&shown.join("\n"))
@@ -72,16 +71,15 @@ pub(crate) fn status(name: Option<String>, verbose: bool) -> anyhow::Result<()> 
 /// Prints which bundles are up here, and how each one is.
 pub(crate) fn list(json: bool) -> anyhow::Result<()> {
     let mut statuses = Vec::new();
-    for name in control::present()? {
-        statuses.push(control::ask(&name, &Request::Status)?);
+    for name in tabane_api::present()? {
+        statuses.push(tabane_api::ask(&name, &Request::Status)?);
     }
     if json {
         return print_json(&statuses.into());
     }
     let colour = has_colours();
-    let lines = statuses
-        .into_iter()
-        .map(|status| Ok(serde_json::from_value::<Status>(status)?.verdict(colour, columns())));
+    let lines =
+        statuses.into_iter().map(|status| Ok(verdict(&serde_json::from_value(status)?, colour, columns())));
     print(&lines.collect::<anyhow::Result<String>>()?)
 }
 
@@ -89,7 +87,7 @@ pub(crate) fn list(json: bool) -> anyhow::Result<()> {
 pub(crate) fn metrics(name: Option<String>, format: Format) -> anyhow::Result<()> {
     let bundles = match name {
         Some(name) => {
-            let status = Some(serde_json::from_value(control::ask(&name, &Request::Status)?)?);
+            let status = Some(serde_json::from_value(tabane_api::ask(&name, &Request::Status)?)?);
             vec![Asked { name, status }]
         }
         None => metrics::ask_all()?,
@@ -110,9 +108,9 @@ pub(crate) fn engine((name, engine): (String, Option<String>)) -> anyhow::Result
 fn show_or_switch(name: &str, what: &str, request: Option<Request>) -> anyhow::Result<()> {
     let word = |answer: &serde_json::Value, key: &str| answer[key].as_str().unwrap_or("?").to_owned();
     let Some(request) = request else {
-        return say(&word(&control::ask(name, &Request::Status)?, what));
+        return say(&word(&tabane_api::ask(name, &Request::Status)?, what));
     };
-    let answer = control::ask(name, &request)?;
+    let answer = tabane_api::ask(name, &request)?;
     say(&format!("{what} {}, was {}", word(&answer, "new"), word(&answer, "old")))
 }
 
@@ -121,14 +119,14 @@ pub(crate) fn change_keys(name: &str, files: &[PathBuf]) -> anyhow::Result<()> {
     let read = |file: &PathBuf| Key::read(file, Owner::Group).map(|key| key.hex().to_string());
     let keys = files.iter().map(read).collect::<Result<_, KeyError>>();
     let keys = keys.map_err(|error| BadInput::new(format!("{error}; allowed: {}", KeyError::ALLOWED)))?;
-    let answer = control::ask(name, &Request::Keys { keys })?;
+    let answer = tabane_api::ask(name, &Request::Keys { keys })?;
     let group = answer["group"].as_str().unwrap_or("?");
     say(&format!("group {group}, {} further keys accepted", files.len() - 1))
 }
 
 /// Sets which nodes the bundle `name` lets in from now on: those with these keys, or every node of the group.
 pub(crate) fn change_allow(name: &str, allow: Option<Vec<String>>) -> anyhow::Result<()> {
-    let answer = control::ask(name, &Request::Allow { allow })?;
+    let answer = tabane_api::ask(name, &Request::Allow { allow })?;
     match answer["allowed"].as_u64() {
         Some(count) => say(&format!("{count} node keys allowed")),
         None => print("every node of the group allowed\n"),
@@ -137,7 +135,7 @@ pub(crate) fn change_allow(name: &str, allow: Option<Vec<String>>) -> anyhow::Re
 
 /// Takes a link into the bundle `name`, or out of it, or uses a drained one again.
 pub(crate) fn change_link(name: &str, request: &Request) -> anyhow::Result<()> {
-    let answer = control::ask(name, request)?;
+    let answer = tabane_api::ask(name, request)?;
     let done = match request {
         Request::LinkAdd { .. } => "joined",
         Request::LinkResume { .. } => "carries data again",
@@ -148,7 +146,7 @@ pub(crate) fn change_link(name: &str, request: &Request) -> anyhow::Result<()> {
 
 /// Drains a link of the bundle `name`, and waits until no data passes over it any more.
 pub(crate) fn drain_link(name: &str, link: String) -> anyhow::Result<()> {
-    let link = control::ask(name, &Request::LinkDrain { link })?["link"].clone();
+    let link = tabane_api::ask(name, &Request::LinkDrain { link })?["link"].clone();
     let passed = || -> anyhow::Result<u64> {
         let status = status_of(name)?;
         let paths = status.peers.iter().flat_map(|peer| &peer.paths);
@@ -172,7 +170,7 @@ pub(crate) fn drain_link(name: &str, link: String) -> anyhow::Result<()> {
 
 /// Changes a link of the bundle `name`, and prints what has changed.
 pub(crate) fn set(name: &str, request: &Request) -> anyhow::Result<()> {
-    print_changes(&control::ask(name, request)?)
+    print_changes(&tabane_api::ask(name, request)?)
 }
 
 /// Prints what has changed, a line each.
@@ -186,20 +184,20 @@ pub(crate) fn print_changes(answer: &Value) -> anyhow::Result<()> {
 
 /// Prints the classes of the bundle `name`, each with its number.
 pub(crate) fn list_classes(name: &str) -> anyhow::Result<()> {
-    let answer = control::ask(name, &Request::Classes)?;
+    let answer = tabane_api::ask(name, &Request::Classes)?;
     let classes: Vec<String> = serde_json::from_value(answer["classes"].clone()).unwrap_or_default();
     (1..).zip(&classes).try_for_each(|(number, class)| say(&format!("{number}  {class}")))
 }
 
 /// Adds a class to the bundle `name`, and prints its number.
 pub(crate) fn add_class(name: &str, class: String, before: Option<usize>) -> anyhow::Result<()> {
-    let answer = control::ask(name, &Request::ClassAdd { class, before })?;
+    let answer = tabane_api::ask(name, &Request::ClassAdd { class, before })?;
     say(&format!("class {}", answer["number"]))
 }
 
 /// Removes a class of the bundle `name`, and prints what it was.
 pub(crate) fn remove_class(name: &str, number: usize) -> anyhow::Result<()> {
-    let answer = control::ask(name, &Request::ClassRemove { number })?;
+    let answer = tabane_api::ask(name, &Request::ClassRemove { number })?;
     say(&format!("was {}", answer["class"].as_str().unwrap_or("?")))
 }
 

@@ -3,19 +3,19 @@
 use std::sync::Arc;
 
 use serde_json::{Value, json};
+use tabane_api::status::{Health, LinkStatus};
+use tabane_api::{Request, Status};
+use tabane_config::key::public;
+use tabane_config::{names_window, print_fragments};
 use tabane_engine::fragments::Fragments;
 use tabane_io::{Waker, netlink, now_ns};
 
-use crate::config::fragments::print_fragments;
-use crate::config::names_window;
-use crate::control::{self, Request};
+use crate::control;
 use crate::device::Device;
 use crate::kernel_path::KernelPath;
-use crate::key::public;
 use crate::refusal::Refusal;
 use crate::shell::Shell;
 use crate::snapshot;
-use crate::status::{Health, LinkStatus, Status};
 
 /// What the answers are made from.
 pub(crate) struct Requests {

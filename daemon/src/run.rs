@@ -9,6 +9,8 @@ use std::sync::mpsc::{Sender, channel};
 use std::time::Duration;
 
 use anyhow::Context;
+use tabane_api::Origin;
+use tabane_config::{Config, FixedConfig, LinkConfig, Mtu, Security};
 use tabane_engine::fragments::Fragments;
 use tabane_io::netlink::{self, Watch};
 use tabane_io::{AnyLink, Signals, TapQueue, Waker, bounce, now_ns};
@@ -16,7 +18,6 @@ use tabane_proto::security::TAG;
 use tabane_proto::wire::record::{PREFIX, VNET};
 use tabane_proto::{Bundle, CELL_LEAST, Fdb, Instant, LinkSettings, Name, NodeId, Settings, fdb};
 
-use crate::config::{Config, FixedConfig, LinkConfig, Mtu, Security};
 use crate::control::Listener;
 use crate::device::Device;
 use crate::error::BadInput;
@@ -29,7 +30,6 @@ use crate::links::{self, Addresses};
 use crate::medium::Medium;
 use crate::names::Resolver;
 use crate::notify::Notify;
-use crate::origin::Origin;
 use crate::priority;
 use crate::privileges::Privileges;
 use crate::running::{Handle, Running};

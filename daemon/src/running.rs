@@ -13,13 +13,15 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use anyhow::Context;
+use tabane_api::Entry;
+use tabane_api::socket::peer_of;
+use tabane_config::{Config, Security};
 use tabane_io::netlink::Watch;
 use tabane_io::{Interest, Poll, Signals, Waker, now_ns};
 
-use crate::config::{Config, Security};
-use crate::control::{Listener, Server, peer_of};
+use crate::control::{Listener, Server};
 use crate::device::Device;
-use crate::events::{Entry, EventLog};
+use crate::events::EventLog;
 use crate::handover::{self, BundleState};
 use crate::in_force::{Filed, InForce};
 use crate::kernel_path::KernelPath;

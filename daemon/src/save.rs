@@ -11,14 +11,13 @@ use std::os::unix::fs::{MetadataExt, OpenOptionsExt, fchown};
 use std::path::{Path, PathBuf};
 
 use clap::Args;
+use tabane_api::{Request, Told};
+use tabane_config::difference::{Difference, differences};
+use tabane_config::key::Key;
+use tabane_config::{Access, Config, FixedConfig, read};
 
 use crate::cli::read_again;
-use crate::config::difference::{Difference, differences};
-use crate::config::{Access, Config, FixedConfig, read};
-use crate::control::{self, Request};
 use crate::error::BadInput;
-use crate::in_force::Told;
-use crate::key::Key;
 use crate::reload::Running;
 use crate::stdout::print;
 use edit::Edit;
@@ -52,7 +51,7 @@ pub(crate) fn save(name: &str, file: Option<&Path>, key_files: &KeyFiles) -> any
     if edited != text {
         replace(&file, &edited).map_err(|error| unwritable(&file, &error))?;
     }
-    control::ask(name, &Request::Filed { told: Told::of(&after), file: file.clone() })?;
+    tabane_api::ask(name, &Request::Filed { told: Told::of(&after), file: file.clone() })?;
     let mut lines: Vec<String> =
         differences(&bare(&before), &bare(&after)).iter().map(Difference::change).collect();
     lines.extend(keys);
@@ -101,7 +100,7 @@ fn save_whole(
     let config = read_again(name, file, &text, &running.origin)?;
     let mut new = OpenOptions::new().write(true).create_new(true).mode(0o644).open(file)?;
     new.write_all(text.as_bytes()).and_then(|()| new.sync_all()).map_err(|error| unwritable(file, &error))?;
-    control::ask(name, &Request::Filed { told: Told::of(&config), file: file.to_owned() })?;
+    tabane_api::ask(name, &Request::Filed { told: Told::of(&config), file: file.to_owned() })?;
     let but = if is_usual { "" } else { ", but for user, sandbox and groups, which are yours to write" };
     print(&format!("{} says what is in force{but}\n", file.display()))
 }

@@ -18,16 +18,16 @@ pub(crate) mod tests;
 use std::sync::Arc;
 
 use serde_json::{Value, json};
+use tabane_api::{Entry, Request};
+use tabane_config::key::{KEYS_MAX, Key};
+use tabane_config::problem::{nearest, quoted};
+use tabane_config::{LinkConfig, LiveConfig, Security, parse_allow, parse_link};
 use tabane_engine::receive::{self, Method};
 use tabane_io::now_ns;
 use tabane_proto::PolicyKind;
 
-use crate::config::problem::{nearest, quoted};
-use crate::config::{LinkConfig, LiveConfig, Security, parse_allow, parse_link};
-use crate::control::Request;
-use crate::events::{Entry, EventLog};
+use crate::events::EventLog;
 use crate::in_force::InForce;
-use crate::key::{KEYS_MAX, Key};
 use crate::links::Links;
 use crate::machine::{Machine, ThisMachine};
 use crate::refusal::Refusal;

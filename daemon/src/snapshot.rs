@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use tabane_api::status::{CompletionStatus, LinkStatus, PathState, PathStatus, PeerStatus, SealStatus};
+use tabane_config::key::public;
 use tabane_engine::fragments::Fragments;
 use tabane_engine::receive::{self, Receive};
 use tabane_engine::reclaim;
@@ -10,8 +12,6 @@ use tabane_proto::{Bundle, Counters};
 
 use crate::device::Device;
 use crate::kernel_path;
-use crate::key::public;
-use crate::status::{CompletionStatus, LinkStatus, PathState, PathStatus, PeerStatus, SealStatus};
 
 /// One worker's state.
 #[derive(Debug)]
@@ -97,7 +97,7 @@ const COPIED: (&str, &str) =
     ("frames_copied", "Frames of which pieces were copied into one before the device took them.");
 
 /// Name and meaning of every counter of a status, in the order of the path.
-pub(crate) fn described() -> impl Iterator<Item = (&'static str, &'static str)> {
+pub fn counters() -> impl Iterator<Item = (&'static str, &'static str)> {
     let of_workers = Counters::described().chain(receive::Counters::described()).chain([COPIED]);
     let of_device = Device::COUNTERS.map(|(name, meaning, _)| (name, meaning));
     of_workers.chain(of_device).chain(kernel_path::DESCRIBED.into_iter().flatten().copied())

@@ -4,9 +4,9 @@ use std::io::{self, IsTerminal, Write};
 
 use rustix::termios::tcgetwinsize;
 use serde_json::Value;
+use tabane_config::problem::escaped;
 
-use crate::config::problem::escaped;
-use crate::error::one_line;
+use tabane_config::problem::one_line;
 
 /// Writes `text` to stdout; that a reader such as `head` left early is no error.
 pub(crate) fn print(text: &str) -> anyhow::Result<()> {

@@ -25,12 +25,11 @@ use std::io;
 
 use rustix::event::{PollFd, PollFlags, poll};
 use serde_json::Value;
+use tabane_api::{AskError, Request, Status};
+use tabane_config::problem::one_line;
 use tabane_io::Signals;
 
-use crate::control::{AskError, Request};
-use crate::error::one_line;
 use crate::remote::status_of;
-use crate::status::Status;
 use client::{Client, News};
 use flows::Meter;
 pub(crate) use flows::head;

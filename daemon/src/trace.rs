@@ -15,12 +15,13 @@ use std::time::{Duration, Instant, SystemTime};
 use anyhow::Context;
 use clap::Args;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use tabane_api::Status;
+use tabane_config::problem::one_line;
 use tabane_io::capture::{Capture, CaptureError, CaptureSpec, Seen};
 use tabane_io::{Signals, netlink};
 
-use crate::error::{BadInput, one_line};
+use crate::error::BadInput;
 use crate::remote::status_of;
-use crate::status::Status;
 use crate::stderr::Stderr;
 use pcapng::Writer;
 use places::{Place, What, places};

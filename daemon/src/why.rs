@@ -14,8 +14,8 @@ mod judge;
 mod tests;
 
 use serde::Serialize;
+use tabane_config::problem::one_line;
 
-use crate::error::one_line;
 use crate::stdout::{line, print, print_json, wrapped};
 use facts::Facts;
 

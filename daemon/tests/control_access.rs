@@ -20,8 +20,9 @@ use rustix::net::{AddressFamily, SocketAddrUnix, SocketType};
 use rustix::process::{Gid, Pid, Signal, Uid, kill_process};
 use rustix::thread::{set_thread_groups, set_thread_res_gid, set_thread_res_uid};
 use serde_json::json;
-use tabane::control::{Group, Listener, Request, Right, Server, done};
+use tabane::control::{Group, Listener, Right, Server, done};
 use tabane::events::EventLog;
+use tabane_api::Request;
 use tabane_io::netns::Namespace;
 use tempfile::TempDir;
 

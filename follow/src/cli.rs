@@ -17,11 +17,10 @@ use clap::error::ErrorKind;
 use clap::{CommandFactory, Parser};
 use rustix::event::{PollFd, PollFlags, poll};
 use tabane::cli::sentence;
-use tabane::config::address::parse_host;
-use tabane::config::problem::quoted;
-use tabane::config::{PORT, Peer};
-use tabane::error::one_line;
-use tabane::key::{Key, KeyError, Owner};
+use tabane_config::address::parse_host;
+use tabane_config::key::{Key, KeyError, Owner};
+use tabane_config::problem::{one_line, quoted};
+use tabane_config::{PORT, Peer};
 use tabane_io::Signals;
 use tabane_io::tap::{DEVICE_NAME_ALLOWED, is_device_name};
 
@@ -277,7 +276,7 @@ fn announced(text: &str) -> Result<(String, SocketAddr), Error> {
     let allowed = "NIC=ADDRESS or NIC=ADDRESS:PORT, such as eth1=198.51.100.1";
     let wrong = |why: &str| Error::Refused(format!("--announce {}: {why}; allowed: {allowed}", quoted(text)));
     let (nic, address) = text.split_once('=').ok_or_else(|| wrong("no NIC"))?;
-    match tabane::config::address::parse_peer(address, PORT).map_err(|why| wrong(&why))? {
+    match tabane_config::address::parse_peer(address, PORT).map_err(|why| wrong(&why))? {
         Peer::Address(endpoint) if parse_host(&endpoint.ip().to_string()).is_ok() => {
             Ok((nic.to_owned(), endpoint))
         }

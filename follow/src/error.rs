@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use tabane::error::one_line;
+use tabane_config::problem::one_line;
 
 /// Subjects that are remembered: who writes to etcd can make new ones without end.
 const SUBJECTS_MAX: usize = 4096;

@@ -13,9 +13,9 @@ use std::fmt;
 use std::net::SocketAddr;
 
 use serde::{Deserialize, Serialize};
-use tabane::config::address::parse_host;
-use tabane::config::problem::quoted;
-use tabane::key::{ALLOW_MAX, KEYS_MAX, Key, parse_public};
+use tabane_config::address::parse_host;
+use tabane_config::key::{ALLOW_MAX, KEYS_MAX, Key, parse_public};
+use tabane_config::problem::quoted;
 
 /// Nodes of a fleet at most: peers that a link has at most, and this node.
 pub const NODES_MAX: usize = 1024;

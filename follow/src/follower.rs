@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::Duration;
 
-use tabane::control::{AskError, ask};
+use tabane_api::{AskError, ask};
 
 use crate::News;
 use crate::announce::Announcer;

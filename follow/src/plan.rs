@@ -9,7 +9,7 @@ use std::fmt;
 use std::net::SocketAddr;
 
 use serde::{Deserialize, Serialize};
-use tabane::control::Request;
+use tabane_api::Request;
 
 use crate::fleet::{Fleet, group};
 use crate::running::{Link, Running};
@@ -124,7 +124,7 @@ impl fmt::Debug for Step {
 
 #[cfg(test)]
 mod tests {
-    use tabane::config::{Ports, parse_link};
+    use tabane_config::{Ports, parse_link};
 
     use super::*;
     use crate::fleet::Node;

@@ -4,11 +4,9 @@ use std::collections::BTreeSet;
 use std::net::SocketAddr;
 
 use serde::Deserialize;
-use tabane::config::{LinkConfig, Peer, link_name};
-use tabane::control::{AskError, Request, ask};
-use tabane::in_force::Told;
-use tabane::key::public;
-use tabane::status::Status;
+use tabane_api::{AskError, Request, Status, Told, ask};
+use tabane_config::key::public;
+use tabane_config::{LinkConfig, Peer, link_name};
 
 /// What a fleet has to do with.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -2,9 +2,9 @@
 
 use std::collections::BTreeSet;
 
-use tabane::config::{Ports, parse_link};
 use tabane::fuzzing::prints;
-use tabane::key::{ALLOW_MAX, KEYS_MAX};
+use tabane_config::key::{ALLOW_MAX, KEYS_MAX};
+use tabane_config::{Ports, parse_link};
 use tabane_follow::cache::Content;
 use tabane_follow::etcd::{Access, Trouble};
 use tabane_follow::fleet::{Fleet, NODES_MAX, group};

@@ -130,8 +130,8 @@ pub fn control(bytes: &[u8]) {
 
 /// The configuration: any text gives a configuration or sentences, and a printed configuration reads back as the same.
 pub fn config(bytes: &[u8]) {
-    use tabane::config::{file, resolve};
-    use tabane::key::Key;
+    use tabane_config::key::Key;
+    use tabane_config::{file, resolve};
 
     let Ok(text) = std::str::from_utf8(bytes) else { return };
     let read =

@@ -9,10 +9,11 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use tabane::config::{Ports, parse_allow, parse_change, parse_class, parse_link};
-use tabane::control::{Listener, Request, Server, ask};
+use tabane::control::{Listener, Server};
 use tabane::events::EventLog;
-use tabane::key::Key;
+use tabane_api::{Request, ask};
+use tabane_config::key::Key;
+use tabane_config::{Ports, parse_allow, parse_change, parse_class, parse_link};
 use tabane_proto::PolicyKind;
 
 /// An answer comes within this time.

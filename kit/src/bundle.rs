@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 use nix::sys::signal::Signal;
-use tabane::control::{self, Request, open_request};
+use tabane_api::{Request, open_request};
 use tempfile::NamedTempFile;
 
 use crate::netns::Namespace;
@@ -216,7 +216,7 @@ impl<'a> Bundle<'a> {
 
     /// What the daemon says about itself now.
     pub fn status(&self) -> Result<Status> {
-        let answer = self.host.enter(|| control::ask(&self.device, &Request::Status))??;
+        let answer = self.host.enter(|| tabane_api::ask(&self.device, &Request::Status))??;
         serde_json::from_value(answer).with_context(|| format!("the status of {}", self.host.name()))
     }
 

@@ -1,7 +1,8 @@
 //! What the lab asks of a bundle's status. The types are the daemon's own: who renames a field renames it here, too.
 
-pub use tabane::events::Entry;
-pub use tabane::status::{CompletionStatus, LinkStatus, PathState, PathStatus, PeerStatus, Status};
+pub use tabane_api::Entry;
+pub use tabane_api::Status;
+pub use tabane_api::status::{CompletionStatus, LinkStatus, PathState, PathStatus, PeerStatus};
 
 /// A link is up.
 pub const LINK_UP: &str = "link-up";

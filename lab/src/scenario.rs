@@ -39,7 +39,7 @@ use std::time::Duration;
 use anyhow::Result;
 use clap::Args;
 use serde::{Deserialize, Serialize};
-use tabane::config;
+use tabane_config::problem::Problem;
 
 use cases::{Case, Wish};
 use contestant::Contestant;
@@ -129,7 +129,7 @@ impl Outcome {
 /// Runs the scenarios of a file.
 pub fn run(options: &Options) -> Result<ExitCode> {
     let (file, name) = (&options.file, options.file.display().to_string());
-    let text = match config::read(file, &name) {
+    let text = match tabane_config::read(file, &name) {
         Ok(text) => text,
         Err(problems) => return Ok(refuse(&problems)),
     };
@@ -140,7 +140,7 @@ pub fn run(options: &Options) -> Result<ExitCode> {
     experiment.run()
 }
 
-fn refuse(problems: &[config::problem::Problem]) -> ExitCode {
+fn refuse(problems: &[Problem]) -> ExitCode {
     problems.iter().for_each(|problem| eprintln!("tabane-lab: {problem}"));
     ExitCode::from(2)
 }

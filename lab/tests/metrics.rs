@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result, ensure};
 use serde_json::Value;
 use tabane::metrics::{Asked, Family, Format, families, page};
-use tabane::status::Status;
+use tabane_api::Status;
 use tabane_kit::prometheus;
 
 use crate::case::{Case, NOTHING, Need};
@@ -80,9 +80,9 @@ fn mistakes_are_found() -> Result<()> {
 /// What queries name and the metrics do not have: names, labels, and values of labels that are words of ours.
 fn unknown(queries: &str, place: &str, known: &[Family]) -> Vec<String> {
     let labels: BTreeSet<&str> = known.iter().flat_map(|family| &family.labels).map(String::as_str).collect();
-    let words: BTreeSet<&str> = tabane::events::KINDS
+    let words: BTreeSet<&str> = tabane_api::KINDS
         .iter()
-        .chain(&tabane::status::REASONS)
+        .chain(&tabane_api::status::REASONS)
         .map(|(word, _)| *word)
         .chain(["healthy", "degraded", "no-peer", "up", "suspect", "drained", "in-only", "out-only", "down"])
         .collect();
@@ -213,7 +213,7 @@ fn queries_are_read() -> Result<()> {
 /// The documented example of a status, with a name that could break a line.
 fn example() -> Result<Vec<Asked>> {
     let mut status: Status = serde_json::from_str(&text("docs/status.example.json")?)?;
-    status.counters = tabane::status::counters().map(|(name, _)| (name.to_owned(), 7)).collect();
+    status.counters = tabane::snapshot::counters().map(|(name, _)| (name.to_owned(), 7)).collect();
     status.peers[0].name = "a\"} 1\nb\\".to_owned();
     let mut other = status.clone();
     other.name = "tb1".to_owned();

@@ -141,7 +141,7 @@ mod tests {
     #[test]
     fn the_configuration_has_an_entry_for_each_key() {
         let page = page("tabane.toml", "5", crate::CONFIGURATION);
-        for key in tabane::config::reference::names() {
+        for key in tabane_config::reference::names() {
             let entry = format!(".TP\n\\fB{key}\\fR\n");
             assert_eq!(page.matches(&entry).count(), 1, "{key}: a row of docs/configuration.md");
         }

@@ -4,11 +4,12 @@
 //! fails when they differ from the code; with `TABANE_WRITE=1` it writes them.
 
 use clap::{Arg, Command};
-use tabane::config::reference::{Described, reference};
 use tabane::error::CODES;
-use tabane::events::KINDS;
 use tabane::metrics::families;
-use tabane::status::{REASONS, counters};
+use tabane::snapshot::counters;
+use tabane_api::KINDS;
+use tabane_api::status::REASONS;
+use tabane_config::reference::{Described, reference};
 
 use crate::commands::is_another;
 

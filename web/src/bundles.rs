@@ -4,12 +4,11 @@
 
 use std::io;
 
-use tabane::control::{self, AskError, Request};
-use tabane::status::Status;
+use tabane_api::{AskError, Request, Status};
 
 /// The status of the bundle `name`.
 pub fn status(name: &str) -> Result<Status, AskError> {
-    let answer = control::ask(name, &Request::Status)?;
+    let answer = tabane_api::ask(name, &Request::Status)?;
     serde_json::from_value(answer).map_err(|error| AskError::Io(io::Error::other(error)))
 }
 

@@ -30,8 +30,8 @@ use std::sync::Arc;
 
 use anyhow::Context;
 use clap::error::ErrorKind;
-use tabane::control::Present;
 use tabane::error::{BadInput, report};
+use tabane_api::Present;
 use tabane_io::Signals;
 
 use cli::Options;

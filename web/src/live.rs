@@ -24,9 +24,7 @@ use std::time::{Duration, Instant};
 use axum::response::sse::Event;
 use futures_core::Stream;
 use serde::Serialize;
-use tabane::control::{AskError, Present};
-use tabane::events::Entry;
-use tabane::status::Status;
+use tabane_api::{AskError, Entry, Present, Status};
 use tokio::sync::mpsc::{Receiver, Sender, channel};
 
 use crate::bundles;

@@ -1,8 +1,7 @@
 //! `/metrics`: the figures of all bundles, as `tabane metrics` prints them.
 
-use tabane::control::AskError;
 use tabane::metrics::{Asked, Format, page};
-use tabane::status::Status;
+use tabane_api::{AskError, Status};
 
 /// What a scrape gets whose request has this `Accept`: its media type, and the figures of all bundles that are up, those that do
 /// not answer among them.

@@ -24,8 +24,7 @@ use axum::routing::{get, post};
 use axum::{Json, Router, middleware};
 use serde::Deserialize;
 use serde_json::{Value, json};
-use tabane::control::{AskError, Request, ask};
-use tabane::status::Status;
+use tabane_api::{AskError, Request, Status, ask};
 use tabane_proto::PolicyKind;
 
 use crate::assets::ASSETS;

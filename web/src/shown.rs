@@ -3,7 +3,7 @@
 //! The judgement is the daemon's library's alone; the page repeats it.
 
 use serde::Serialize;
-use tabane::status::Status;
+use tabane_api::Status;
 
 /// The words about a bundle.
 #[derive(Debug, PartialEq, Eq, Serialize)]
@@ -35,7 +35,7 @@ struct ShownPath {
 /// The words about `status`; rates are those since `earlier`.
 pub(crate) fn shown(status: &Status, earlier: Option<&Status>) -> Shown {
     let paths = status.peers.iter().flat_map(|peer| {
-        let rates = |path: &tabane::status::PathStatus| path.rates(&peer.node, earlier?, status);
+        let rates = |path: &tabane_api::status::PathStatus| path.rates(&peer.node, earlier?, status);
         let all: u64 = peer.paths.iter().filter_map(rates).map(|rates| rates.sent).sum();
         peer.paths.iter().map(move |path| {
             let now = rates(path);
@@ -55,7 +55,7 @@ pub(crate) fn shown(status: &Status, earlier: Option<&Status>) -> Shown {
 
 #[cfg(test)]
 mod tests {
-    use tabane::status::PathState;
+    use tabane_api::status::PathState;
 
     use super::*;
 
@@ -74,7 +74,7 @@ mod tests {
     fn pair() -> (Status, Status) {
         let mut earlier: Status = serde_json::from_str(STATUS).expect("a status");
         let paths = &mut earlier.peers[0].paths;
-        paths.push(tabane::status::PathStatus { link: 1, nic: "eth2".to_owned(), ..paths[0].clone() });
+        paths.push(tabane_api::status::PathStatus { link: 1, nic: "eth2".to_owned(), ..paths[0].clone() });
         let mut later = earlier.clone();
         later.now_ns += 1_000_000_000;
         later.peers[0].paths[0].bytes_sent += 120_000_000;
@@ -90,7 +90,7 @@ mod tests {
         assert_eq!((paths[0].sent_bps, paths[0].share_percent), (Some(960_000_000), Some(100)));
         assert_eq!((paths[0].state, paths[0].limited_by.as_str()), ("up", "its rate, 1.00 Gbit/s"));
         assert_eq!((paths[1].state, paths[1].sent_bps), ("down", Some(0)));
-        let screen = later.screen(Some(&earlier), false, None);
+        let screen = tabane::screen::screen(&later, Some(&earlier), false, None);
         assert!(screen.contains(word) && screen.contains(&paths[0].limited_by), "{screen}");
     }
 

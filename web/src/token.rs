@@ -8,7 +8,7 @@ use std::path::Path;
 
 use subtle::ConstantTimeEq;
 use tabane::error::BadInput;
-use tabane::key::Key;
+use tabane_config::key::Key;
 
 /// Digits of a token that is made here: 128 bits.
 const DIGITS: usize = 32;

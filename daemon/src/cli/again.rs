@@ -4,14 +4,14 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use clap::{Args, Parser};
+use tabane_api::origin::key_of_service;
+use tabane_api::{AskError, Origin};
+use tabane_config::Config;
+use tabane_config::settings::{Given, Settings};
 
 use super::words::is_file;
 use super::{Cli, Command};
-use crate::config::Config;
-use crate::config::settings::{Given, Settings};
-use crate::control::{self, AskError};
 use crate::error::BadInput;
-use crate::origin::{Origin, key_of_service};
 
 /// Where the service manager puts what it hands to a service.
 const CREDENTIALS: &str = "/run/credentials/";
@@ -31,7 +31,7 @@ impl BundleAndFile {
     /// The bundle that is meant, and the file.
     pub(super) fn meant(self) -> Result<(String, Option<PathBuf>), AskError> {
         let (name, file) = self.split();
-        Ok((control::meant(name)?, file))
+        Ok((tabane_api::meant(name)?, file))
     }
 
     fn split(self) -> (Option<String>, Option<PathBuf>) {
@@ -54,7 +54,7 @@ pub(crate) fn read_again(name: &str, file: &Path, text: &str, origin: &Origin) -
 }
 
 fn says_name(file: &Path, text: &str) -> bool {
-    let settings = crate::config::file::parse(&file.display().to_string(), text);
+    let settings = tabane_config::file::parse(&file.display().to_string(), text);
     settings.is_ok_and(|settings| settings.values.get::<String>("name").is_some())
 }
 
@@ -83,8 +83,9 @@ fn flags(name: &str, origin: &Origin) -> Result<Settings, BadInput> {
 
 #[cfg(test)]
 mod tests {
+    use tabane_config::Mtu;
+
     use super::*;
-    use crate::config::Mtu;
 
     const LINK: &str = "security = 'none'\n[[link]]\nnic = 'eth1'\n";
 

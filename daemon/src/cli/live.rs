@@ -1,9 +1,9 @@
 //! Commands that change links, peers and classes while traffic runs.
 
 use clap::Subcommand;
+use tabane_api::Request;
 
 use super::{Bundle, words};
-use crate::control::Request;
 use crate::remote;
 
 #[derive(Debug, Subcommand)]

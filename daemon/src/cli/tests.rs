@@ -2,15 +2,16 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use tabane_api::Told;
+use tabane_config::classes::policy_names;
+use tabane_config::difference::differences;
+use tabane_config::form::Says;
+use tabane_config::keys::{Takes, plain, rows};
+use tabane_config::{file, reference, resolve};
 use toml::{Table, Value};
 
 use super::*;
-use crate::config::classes::policy_names;
-use crate::config::difference::differences;
-use crate::config::form::Says;
-use crate::config::keys::{Takes, plain, rows};
-use crate::config::{file, reference, resolve};
-use crate::in_force::Told;
+use crate::in_force::without_files;
 
 /// Flags of `up`, if there are such, and what a file says in their place, which is something else than by default. Both stand with the link
 /// eth1 where they name none. Keys that are true or false, a number or one of some words: [`simple`].
@@ -153,7 +154,7 @@ fn simple() -> impl Iterator<Item = (String, String)> {
 /// So what a trial shows of a flag holds for the key, and what it shows of either holds for a bundle that was handed over or reloaded.
 #[test]
 fn each_key_changes_itself_alone_by_file_by_flag_by_telling_and_by_reload() {
-    let public = crate::key::public(&[1; 32]);
+    let public = tabane_config::key::public(&[1; 32]);
     let resolved = |settings: &Settings| {
         let read = |path: &Path, _| Ok(Key([path.as_os_str().as_encoded_bytes()[0]; 32]));
         resolve::resolve(settings, read).unwrap_or_else(|problems| panic!("{problems:?}"))
@@ -179,7 +180,7 @@ fn each_key_changes_itself_alone_by_file_by_flag_by_telling_and_by_reload() {
             .filter(|key| *key != "link.nic" && !(is_other_kind && key.starts_with("link.")))
             .collect();
         assert!(wrong.is_empty(), "{text} changes what it does not say, or not what it says: {wrong:?}");
-        assert_eq!(Told::of(&config).understood(), Ok(config.without_files()), "{text}");
+        assert_eq!(Told::of(&config).understood(), Ok(without_files(&config)), "{text}");
         assert!(!differences(&plain, &config).is_empty(), "reload sees nothing of {text}");
         flags_said.extend(flags.split(' ').filter_map(|word| word.strip_prefix("--").map(str::to_owned)));
         keys_said.extend(said);

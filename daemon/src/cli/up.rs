@@ -5,10 +5,10 @@ use std::path::PathBuf;
 use clap::error::Error;
 use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches, value_parser};
 
-use crate::config::form::{Form, list};
-use crate::config::keys::{Flag, Row, Takes, rows};
-use crate::config::links::keys::parse_link_flag;
-use crate::config::settings::{Given, Settings, TableSettings, Typed, Values};
+use tabane_config::form::{Form, list};
+use tabane_config::keys::{Flag, Row, Takes, rows};
+use tabane_config::links::keys::parse_link_flag;
+use tabane_config::settings::{Given, Settings, TableSettings, Typed, Values};
 
 /// Flags of `up`. A flag replaces the file's value; links and addresses are added to the file's.
 #[derive(Args, Debug)]

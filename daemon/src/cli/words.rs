@@ -2,12 +2,12 @@
 
 use std::path::{Path, PathBuf};
 
+use tabane_api::AskError;
+use tabane_config::problem::quoted;
 use tabane_engine::receive::Method;
 use tabane_io::tap::{DEVICE_NAME_ALLOWED, is_device_name};
 use tabane_proto::PolicyKind;
 
-use crate::config::problem::quoted;
-use crate::control::{self, AskError};
 use crate::error::BadInput;
 use crate::init::DIRECTORY;
 
@@ -38,10 +38,10 @@ pub(super) fn with_value(
     is_value: fn(&str) -> bool,
 ) -> Result<(String, Option<String>), AskError> {
     match (first, second) {
-        (Some(word), None) if is_value(&word) && !control::present()?.contains(&word) => {
-            Ok((control::meant(None)?, Some(word)))
+        (Some(word), None) if is_value(&word) && !tabane_api::present()?.contains(&word) => {
+            Ok((tabane_api::meant(None)?, Some(word)))
         }
-        (name, value) => Ok((control::meant(name)?, value)),
+        (name, value) => Ok((tabane_api::meant(name)?, value)),
     }
 }
 
@@ -57,13 +57,13 @@ pub(super) fn is_engine(word: &str) -> bool {
 pub(super) fn with_files(words: Vec<String>) -> Result<(String, Vec<PathBuf>), AskError> {
     let is_name = |word: &str, more: bool| more && is_device_name(word) && !Path::new(word).exists();
     let (name, files) = split(words, is_name);
-    Ok((control::meant(name)?, files.into_iter().map(PathBuf::from).collect()))
+    Ok((tabane_api::meant(name)?, files.into_iter().map(PathBuf::from).collect()))
 }
 
 /// The bundle, and the public keys that follow its name, which are longer than any name.
 pub(super) fn with_keys(words: Vec<String>) -> Result<(String, Vec<String>), AskError> {
     let (name, keys) = split(words, |word, _| is_device_name(word));
-    Ok((control::meant(name)?, keys))
+    Ok((tabane_api::meant(name)?, keys))
 }
 
 /// The bundle, and the two words that follow its name, of two or three.
@@ -71,7 +71,7 @@ pub(super) fn with_two(mut words: Vec<String>) -> Result<(String, [String; 2]), 
     let name = (words.len() > 2).then(|| words.remove(0));
     let mut words = words.into_iter();
     let two = [words.next(), words.next()].map(Option::unwrap_or_default);
-    Ok((control::meant(name)?, two))
+    Ok((tabane_api::meant(name)?, two))
 }
 
 /// Whether a word is the path of a file and no name of a bundle.

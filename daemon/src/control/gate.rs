@@ -11,7 +11,8 @@
 use std::io;
 use std::os::unix::net::UnixStream;
 
-use super::{Request, peer_of};
+use tabane_api::Request;
+use tabane_api::socket::peer_of;
 
 /// A group whose members may ask, or may look.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -99,8 +100,9 @@ impl Gate {
 
 #[cfg(test)]
 mod tests {
+    use tabane_api::Told;
+
     use super::*;
-    use crate::in_force::Told;
 
     #[test]
     fn who_watches_changes_nothing() {

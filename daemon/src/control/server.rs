@@ -17,12 +17,13 @@ use nix::sys::socket::{getsockopt, sockopt::PeerCredentials};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::net::{self, AddressFamily, SocketFlags, SocketType};
 use serde_json::{Value, json};
+use tabane_api::socket::{address, connect_now, peer_of};
+use tabane_api::{REQUESTS, Request};
 use tabane_io::Waker;
 
 use super::follower::Follower;
 use super::gate::{Gate, Group, Right};
 use super::outgoing::{Outgoing, not_now};
-use super::{REQUESTS, Request, address, connect_now, peer_of};
 use crate::events::EventLog;
 
 /// Clients served at once that may change the bundle; further ones wait in the kernel.

@@ -1,6 +1,7 @@
 //! The control socket over real sockets: clients that behave, and clients that do not.
 
 use std::io::{BufRead, BufReader, Read, Write};
+use std::os::unix::net::UnixStream;
 use std::process::{Command, Stdio};
 use std::sync::{Arc, mpsc};
 use std::time::{Duration, Instant};
@@ -8,13 +9,15 @@ use std::time::{Duration, Instant};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use serde_json::{Value, json};
+use tabane_api::client::wait_for_exit;
+use tabane_api::socket::connect_now;
+use tabane_api::{AskError, Entry, Request, ask, stop};
 
-use super::client::wait_for_exit;
 use super::server::{
     ACCEPTS_PER_TURN, CLIENT_TIMEOUT, CLIENTS_MAX, FOLLOWERS_MAX, LINE_BYTES_MAX, admit_some,
 };
 use super::*;
-use crate::events::{Entry, EventLog, KEPT};
+use crate::events::{EventLog, KEPT};
 
 /// A name that no other test and no other run uses.
 fn name_for(test: &str) -> String {

@@ -5,10 +5,10 @@ mod gather;
 mod tests;
 
 pub(super) use gather::gather;
+use tabane_api::status::PathState;
 use tabane_io::knock::Knock;
 
 use super::report::{Area, Finding};
-use crate::status::PathState;
 
 /// Percent of the cells that a sound path loses at most.
 const LOSS_MAX: f64 = 1.5;

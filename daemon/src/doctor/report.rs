@@ -1,8 +1,8 @@
 //! What the doctor says: areas, each sound or with findings, as text or as JSON.
 
 use serde::Serialize;
+use tabane_config::problem::one_line;
 
-use crate::error::one_line;
 use crate::stdout::wrapped;
 
 /// The names of all checks, in the order of `docs/doctor.md`.

@@ -3,15 +3,16 @@
 use std::net::{IpAddr, SocketAddr};
 use std::path::Path;
 
+use tabane_api::status::LinkStatus;
+use tabane_api::{AskError, Status};
+use tabane_config::address::is_ipv6_link_local;
+use tabane_config::settings::Settings;
+use tabane_config::{Config, PORT, names_window};
+
 use super::Asked;
 use crate::cli::is_file;
-use crate::config::address::is_ipv6_link_local;
-use crate::config::settings::Settings;
-use crate::config::{Config, PORT, names_window};
-use crate::control::{self, AskError};
 use crate::error::BadInput;
 use crate::remote::status_of;
-use crate::status::{LinkStatus, Status};
 
 /// The status of a running bundle.
 pub(crate) type Bundle = Status;
@@ -64,8 +65,9 @@ impl Subject {
     }
 
     fn running(name: Option<String>) -> anyhow::Result<Self> {
-        let running =
-            control::meant(name).map_err(anyhow::Error::new).and_then(|name| Ok((status_of(&name)?, name)));
+        let running = tabane_api::meant(name)
+            .map_err(anyhow::Error::new)
+            .and_then(|name| Ok((status_of(&name)?, name)));
         let (status, name) = running.map_err(|error| match error.downcast_ref() {
             Some(AskError::NotUp { .. } | AskError::NoneUp) => BadInput::new(format!(
                 "{error}; before one is: `tabane doctor --nic NIC`, or a configuration file (`./FILE`, `FILE.toml`)"
@@ -189,7 +191,7 @@ mod tests {
 
     #[test]
     fn the_medium_of_a_link_follows_from_its_endpoint() {
-        let status = crate::status::example();
+        let status = crate::example::example();
         let mut named = status.clone();
         named.peers[0].paths[0].endpoint = "192.0.2.7:7420".to_owned();
         let of = |local: &str, kind: &str| {

@@ -4,10 +4,10 @@ use std::time::Duration;
 
 use std::net::SocketAddr;
 
+use tabane_config::key::public;
 use tabane_proto::{Direction, Event, Expiry, Mismatch, Refusal, Signal};
 
 use super::Entry;
-use crate::key::public;
 
 /// The event without its number and its time. `nics` name the links of this node.
 pub(super) fn describe(event: &Event, nics: &[String]) -> Entry {
@@ -178,7 +178,9 @@ mod tests {
     use tabane_proto::{Name, NodeId};
 
     use super::*;
-    use crate::events::entry::PAGE;
+
+    /// What users read about events.
+    const PAGE: &str = include_str!("../../../docs/events.md");
 
     /// What the core says in the examples of the page, in their order.
     fn exemplified() -> Vec<Event> {

@@ -7,16 +7,17 @@ use std::time::Duration;
 
 use nix::unistd::User;
 use serde_json::Value;
+use tabane_api::origin::file_of_service;
+use tabane_api::socket::peer_of;
+use tabane_api::{AskError, Origin, Request, open_request, refusal};
+use tabane_config::{Access, Config, FixedConfig, LinkConfig};
 use tabane_io::{AnyLink, Offload, Tap, TapQueue};
 
 use super::{BundleState, Talk, VERSION, Word};
-use crate::config::{Access, Config, FixedConfig, LinkConfig};
-use crate::control::{AskError, Request, open_request, peer_of, refusal};
 use crate::error::BadInput;
 use crate::in_force::Filed;
 use crate::links;
 use crate::medium::Medium;
-use crate::origin::{Origin, file_of_service};
 
 /// Time for the old process to answer, and to let its workers drain.
 const ANSWER: Duration = Duration::from_secs(5);

@@ -8,14 +8,14 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::Context;
+use tabane_api::AskError;
+use tabane_config::key::Owner;
+use tabane_config::settings::Settings;
+use tabane_config::{Cidr, Config, LinkConfig};
 
 use super::service;
 use super::token::Token;
-use crate::config::settings::Settings;
-use crate::config::{Cidr, Config, LinkConfig};
-use crate::control::{self, AskError};
 use crate::error::BadInput;
-use crate::key::Owner;
 
 /// Where the configurations of bundles are.
 pub(crate) const DIRECTORY: &str = "/etc/tabane";
@@ -110,7 +110,7 @@ pub(super) fn forget(name: &str) -> anyhow::Result<String> {
         return Err(BadInput::new(format!("{name}: {why}")).into());
     }
     if !service::stop(name)? {
-        match control::stop(name, DOWN_WAIT) {
+        match tabane_api::stop(name, DOWN_WAIT) {
             Ok(()) | Err(AskError::NotUp { .. }) => {}
             Err(error) => return Err(error.into()),
         }

@@ -15,8 +15,8 @@ use tabane_proto::PolicyKind;
 use tabane_seal::sha256;
 use zeroize::Zeroizing;
 
-use crate::config::{Cidr, Mtu, Security};
-use crate::key::Key;
+use tabane_config::key::Key;
+use tabane_config::{Cidr, Mtu, Security};
 
 const PREFIX: &str = "tabane1:";
 /// Longest line that is read, in bytes; the longest that is written has some 200.

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use tabane_api::Entry;
 use tabane_io::now_ns;
 use tabane_kernel::layout::LINKS;
 use tabane_kernel::{
@@ -13,7 +14,7 @@ use tabane_proto::{
     NeedsCells, NodeId,
 };
 
-use crate::events::{Entry, EventLog};
+use crate::events::EventLog;
 
 /// Nodes that can be peers of one process on the kernel path.
 pub(super) const NODES: usize = 128;

@@ -3,8 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, SocketAddr};
 
+use tabane_config::{LinkConfig, Peer};
+
 use super::Links;
-use crate::config::{LinkConfig, Peer};
 use crate::machine::Machine;
 use crate::worker::Command;
 
@@ -84,14 +85,15 @@ fn endpoints(peer: &Peer, addresses: &[IpAddr]) -> Vec<SocketAddr> {
 
 #[cfg(test)]
 mod tests {
+    use tabane_config::Ports;
+
     use super::*;
-    use crate::config::Ports;
 
     fn link(local: Option<&str>, peers: &[&str]) -> LinkConfig {
         let local = local.map(|local| format!(",local={local}")).unwrap_or_default();
         let peers: String = peers.iter().map(|peer| format!(",peer={peer}")).collect();
         let ports = Ports { first: 7420, workers: 1 };
-        crate::config::parse_link(&format!("wan0{local}{peers}"), ports).expect("a link")
+        tabane_config::parse_link(&format!("wan0{local}{peers}"), ports).expect("a link")
     }
 
     #[test]

@@ -2,8 +2,9 @@
 
 use std::time::Duration;
 
+use tabane_config::LinkConfig;
+
 use super::{Links, Opened, find};
-use crate::config::LinkConfig;
 use crate::machine::Machine;
 use crate::refusal::Refusal;
 use tabane_proto::wire::cell::LINKS;

@@ -1,11 +1,12 @@
 //! What changes of a link that stays: whether it is drained, its rate, its weight, its peers.
 
+use tabane_config::difference::{Difference, link_differences};
+use tabane_config::limits::{NAMES, PEERS};
+use tabane_config::links::print_peers;
+use tabane_config::{LinkChange, LinkConfig, Peer};
+
 use super::greeted::greeted;
 use super::{Links, Member, find, spec};
-use crate::config::difference::{Difference, link_differences};
-use crate::config::limits::{NAMES, PEERS};
-use crate::config::links::print_peers;
-use crate::config::{LinkChange, LinkConfig, Peer};
 use crate::machine::Machine;
 use crate::refusal::Refusal;
 use crate::worker::Command;
@@ -149,8 +150,9 @@ impl<M: Machine> Links<M> {
 mod tests {
     use std::sync::Arc;
 
+    use tabane_config::{Config, LinkRate, Ports, parse_change, parse_link};
+
     use super::*;
-    use crate::config::{Config, LinkRate, Ports, parse_change, parse_link};
     use crate::events::EventLog;
     use crate::medium::Medium;
     use crate::shell::tests::simulated::Simulated;

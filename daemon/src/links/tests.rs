@@ -2,10 +2,10 @@
 
 use std::sync::mpsc::channel;
 
+use tabane_config::{Ports, parse_link};
 use tabane_io::Waker;
 
 use super::*;
-use crate::config::{Ports, parse_link};
 use crate::shell::tests::simulated::Simulated;
 
 /// A worker that gets its command but is too busy to answer.

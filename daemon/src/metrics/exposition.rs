@@ -6,8 +6,9 @@
 
 use std::fmt::{self, Display, Write as _};
 
+use tabane_config::problem::one_line;
+
 use super::families::Kind;
-use crate::error::one_line;
 
 /// What all names begin with.
 const PREFIX: &str = "tabane_";

@@ -2,10 +2,11 @@
 //!
 //! Names end with their unit; times are seconds, rates bytes per second, shares parts of 1. What is not known has no sample.
 
+use tabane_api::status::health::is_up;
+use tabane_api::status::{Fault, KernelTraffic, LinkStatus, PathStatus, PeerStatus, REASONS, State};
+use tabane_api::{KINDS, Status};
+
 use super::exposition::{Labels, Number};
-use crate::events::KINDS;
-use crate::status::health::is_up;
-use crate::status::{Fault, KernelTraffic, LinkStatus, PathStatus, PeerStatus, REASONS, State, Status};
 
 /// The type of a metric.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

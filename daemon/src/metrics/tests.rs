@@ -2,8 +2,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use tabane_api::status::{CompletionStatus, KernelTraffic, PathState, PathStatus};
+
 use super::*;
-use crate::status::{CompletionStatus, KernelTraffic, PathState, PathStatus, example};
+use crate::example::example;
 
 /// A bundle of which everything is known: two links, one of which is dead, and two peers of one name.
 fn full() -> Status {

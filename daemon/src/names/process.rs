@@ -12,8 +12,9 @@ use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt;
 use std::process::{Command, Stdio};
 
+use tabane_config::Config;
+
 use super::{ADDRESSES_MAX, Answer, is_of_one_host};
-use crate::config::Config;
 use crate::privileges::confine_resolver;
 
 /// The daemon's end of the conversation with the process.

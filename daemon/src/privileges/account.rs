@@ -5,11 +5,10 @@ use nix::unistd::{Group as GroupEntry, User};
 use rustix::process::{Gid, Uid};
 use rustix::thread::{set_keep_capabilities, set_thread_groups, set_thread_res_gid, set_thread_res_uid};
 
+use tabane_api::trust::USUAL_USER;
+
 use crate::control::Group;
 use crate::error::BadInput;
-
-/// The user that the daemon becomes when none is named.
-pub(crate) const USUAL_USER: &str = "tabane";
 
 /// The user who owns nothing.
 const NOBODY: &str = "nobody";

@@ -2,13 +2,14 @@
 
 use std::path::{Path, PathBuf};
 
+use tabane_config::classes::conditions;
+use tabane_config::difference::Part;
+use tabane_config::keys::{Row, rows};
+use tabane_config::links::keys::LINK_KEYS;
+use tabane_config::{Config, LinkConfig, file};
+use tabane_proto::Class;
 use toml_edit::{Array, ArrayOfTables, DocumentMut, InlineTable, Item, Table, Value};
 
-use crate::config::classes::conditions;
-use crate::config::difference::Part;
-use crate::config::keys::{Row, rows};
-use crate::config::links::keys::LINK_KEYS;
-use crate::config::{Class, Config, LinkConfig, file};
 use crate::error::BadInput;
 
 /// A file that is being edited.

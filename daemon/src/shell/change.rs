@@ -2,17 +2,17 @@
 
 use serde_json::{Value, json};
 use std::sync::Arc;
+use tabane_api::{Entry, Request, Told};
+use tabane_config::classes::{parse_class, print_parts};
+use tabane_config::key::Key;
+use tabane_config::limits::CLASSES;
+use tabane_config::{LinkConfig, parse_change};
 use tabane_io::now_ns;
 use tabane_proto::Class;
 
 use super::{Shell, numbered};
-use crate::config::classes::{parse_class, print_parts};
-use crate::config::limits::CLASSES;
-use crate::config::{LinkConfig, parse_change};
-use crate::control::{self, Request};
-use crate::events::Entry;
-use crate::in_force::{Filed, Told};
-use crate::key::Key;
+use crate::control;
+use crate::in_force::Filed;
 use crate::machine::Machine;
 use crate::refusal::Refusal;
 use crate::worker::Command;

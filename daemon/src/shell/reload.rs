@@ -10,13 +10,13 @@
 use std::path::PathBuf;
 
 use serde_json::{Value, json};
+use tabane_api::{Entry, Told};
+use tabane_config::difference::{Difference, Part, differences};
+use tabane_config::{Config, LinkConfig, LiveConfig};
 use tabane_io::now_ns;
 
 use super::Shell;
-use crate::config::difference::{Difference, Part, differences};
-use crate::config::{Config, LinkConfig, LiveConfig};
-use crate::events::Entry;
-use crate::in_force::{Filed, Told};
+use crate::in_force::Filed;
 use crate::machine::Machine;
 use crate::refusal::Refusal;
 
@@ -100,8 +100,9 @@ fn refuse_fixed(found: &[Difference]) -> Result<(), Refusal> {
 
 #[cfg(test)]
 mod tests {
+    use tabane_config::{FixedConfig, Mtu};
+
     use super::*;
-    use crate::config::{FixedConfig, Mtu};
 
     #[test]
     fn what_cannot_change_is_one_sentence() {

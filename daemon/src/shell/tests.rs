@@ -7,14 +7,14 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use proptest_state_machine::{StateMachineTest, prop_state_machine};
+use tabane_api::{Origin, Told};
+use tabane_config::key::public;
+use tabane_config::{Config, Mtu, file, resolve};
 use tabane_io::netlink::NicEvent;
 
 use super::*;
-use crate::config::{Config, Mtu, file, resolve};
-use crate::in_force::{Filed, Told};
-use crate::key::public;
+use crate::in_force::{Filed, without_files};
 use crate::medium::Medium;
-use crate::origin::Origin;
 use crate::save::edited;
 use model::{Flaw, Model, Name, Said, Step, host, nic, text};
 use simulated::{Core, Simulated, start};
@@ -291,14 +291,14 @@ impl StateMachineTest for Bundle {
         let number = |path: &Path| path.file_name().and_then(|name| name.to_str()?.parse().ok());
         let wanted =
             resolve::resolve_in_force(&settings, |path, _| Ok(Key([number(path).expect("one"); 32])));
-        let wanted = wanted.expect("a configuration").without_files();
-        assert_eq!(in_order(config.without_files()), in_order(wanted), "in force");
+        let wanted = without_files(&wanted.expect("a configuration"));
+        assert_eq!(in_order(without_files(&config)), in_order(wanted), "in force");
         assert_eq!(config.mtu, Mtu::Auto);
         let by_hand = bundle.shell.in_force.changed_by_hand();
         let is_as_filed = model.in_force.clone().in_order() == model.file.clone().in_order();
         assert_eq!(by_hand.is_empty(), is_as_filed, "changed by hand: {by_hand:?}");
         let told = Told::of(&config).understood();
-        assert_eq!(told.expect("another process understands it"), config.without_files());
+        assert_eq!(told.expect("another process understands it"), without_files(&config));
         let lost: Vec<_> = bundle.shell.links.present().into_iter().filter(|link| link.is_gone).collect();
         assert_eq!(lost.len(), model.lost.len(), "links that wait for their NIC");
         bundle.check_workers(model, &config);

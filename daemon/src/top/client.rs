@@ -6,11 +6,10 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
+use tabane_api::{AskError, Request, Status, ask};
 use tabane_io::Waker;
 
-use crate::control::{AskError, Request, ask};
 use crate::remote::status_of;
-use crate::status::Status;
 
 /// Time between two questions: what happens is seen at once, and asking costs the bundle nothing that could be measured.
 const INTERVAL: Duration = Duration::from_millis(250);

@@ -1,8 +1,9 @@
 //! What is wrong with a path, in a sentence: what showed it, since when, and the figures of that moment.
 
-use crate::error::one_line;
-use crate::status::health::{clock, described, reason};
-use crate::status::{LinkStatus, PathStatus, PeerStatus, Status};
+use tabane_api::Status;
+use tabane_api::status::health::{clock, described, reason};
+use tabane_api::status::{LinkStatus, PathStatus, PeerStatus};
+use tabane_config::problem::one_line;
 
 /// What is wrong with a path to `peer` over `link`; `None`: nothing.
 pub(super) fn fault(
@@ -33,8 +34,10 @@ pub(super) fn fault(
 
 #[cfg(test)]
 mod tests {
+    use tabane_api::status::PathState;
+
     use super::*;
-    use crate::status::{PathState, example};
+    use crate::example::example;
 
     fn found(status: &Status) -> Option<String> {
         let peer = &status.peers[0];

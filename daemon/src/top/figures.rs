@@ -1,6 +1,6 @@
 //! Figures as a screen has room for: three digits, and a prefix or a unit behind them.
 
-use crate::status::table::{prefixed, three_digits};
+use tabane_api::status::figures::{prefixed, three_digits};
 
 /// A dash stands for what is not known.
 pub(super) const UNKNOWN: &str = "-";

@@ -10,11 +10,11 @@ use std::cmp::Reverse;
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
+use tabane_config::problem::one_line;
 use tabane_io::capture::{Cast, Packet, Wanted};
 use tabane_io::{Capture, CaptureSpec};
 
 use super::history::Both;
-use crate::error::one_line;
 pub(super) use headers::Flow;
 pub(crate) use headers::head;
 use headers::{Data, Head};

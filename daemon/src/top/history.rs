@@ -4,7 +4,8 @@
 
 use std::collections::VecDeque;
 
-use crate::status::{KernelTraffic, PathStatus, Status};
+use tabane_api::Status;
+use tabane_api::status::{KernelTraffic, PathStatus};
 
 /// A rate is measured over this time, as soon as there is so much.
 const WINDOW_NS: u64 = 1_000_000_000;
@@ -174,7 +175,7 @@ impl Sample {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::status::example;
+    use crate::example::example;
 
     /// A status `ms` after the first, when so many kilobytes were sent and received.
     fn status(ms: u64, sent: u64, received: u64) -> Status {

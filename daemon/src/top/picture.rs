@@ -2,14 +2,15 @@
 
 use std::net::SocketAddr;
 
+use tabane_api::status::{LinkStatus, PathState, PathStatus, PeerStatus};
+use tabane_api::{Entry, Status};
+use tabane_config::problem::one_line;
+
 use super::fault::fault;
 use super::figures::{UNKNOWN, percent, time};
 use super::flows::Flows;
 use super::history::{Both, History};
 use super::style::Level;
-use crate::error::one_line;
-use crate::events::Entry;
-use crate::status::{LinkStatus, PathState, PathStatus, PeerStatus, Status};
 
 /// A bundle at one moment.
 pub(super) struct Picture {

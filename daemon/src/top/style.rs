@@ -1,8 +1,8 @@
 //! Colours, or none: then bold and dim letters do what they can, and words say the rest.
 
 use ratatui::style::{Color, Modifier, Style};
+pub(super) use tabane_api::status::Level;
 
-pub(super) use crate::status::Level;
 use crate::stdout::has_colours;
 
 /// The styles of a screen.

@@ -3,12 +3,12 @@
 use std::cmp::Reverse;
 
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
+use tabane_api::Request;
 use tabane_proto::PolicyKind;
 
 use super::flows::{Flows, Seen};
 use super::picture::{Picture, Row};
 use super::style::Level;
-use crate::control::Request;
 
 /// What fills the screen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -3,11 +3,12 @@
 use std::net::SocketAddr;
 use std::ops::RangeInclusive;
 
+use tabane_config::names_window;
+use tabane_config::problem::quoted;
 use tabane_io::capture::Wanted;
 
-use crate::config::names_window;
-use crate::config::problem::quoted;
-use crate::status::{LinkStatus, Status};
+use tabane_api::Status;
+use tabane_api::status::LinkStatus;
 
 /// What is traced.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -120,7 +121,7 @@ fn ports(link: &LinkStatus, workers: u32) -> Option<RangeInclusive<u16>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::status::example;
+    use crate::example::example;
 
     fn with_links(links: &[(&str, &str, &str)]) -> Status {
         let mut status = example();

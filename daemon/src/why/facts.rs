@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use crate::status::PathState;
+use tabane_api::status::PathState;
 
 /// What happened.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]

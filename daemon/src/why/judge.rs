@@ -1,8 +1,9 @@
 //! From facts to one verdict. The order matters: what explains most comes first.
 
+use tabane_api::status::PathState;
+
 use super::facts::{Facts, Flow, Path, Worker, are_full};
 use super::{LIMITS, Verdict};
-use crate::status::PathState;
 use tabane_proto::FAR;
 
 /// Less than this is next to nothing.

@@ -1,9 +1,10 @@
 //! Each verdict by the facts that make it.
 
+use tabane_api::status::PathState;
+
 use super::LIMITS;
 use super::facts::{Drops, Facts, Flow, Path, Worker};
 use super::judge::judge;
-use crate::status::PathState;
 
 fn path(nic: &str, carried_mbit: u64, can_mbit: u64) -> Path {
     Path {

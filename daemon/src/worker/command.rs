@@ -5,13 +5,13 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::mpsc::Sender;
 
+use tabane_config::LinkRate;
 use tabane_engine::receive;
 use tabane_io::AnyLink;
 use tabane_proto::{Bundle, Class, Instant, LinkSettings, NicReport, PolicyKind, PolicyOptions};
 
 use super::drain::Drain;
 use super::{Worker, clock};
-use crate::config::LinkRate;
 use crate::group::Trust;
 use crate::links::of_worker;
 use crate::snapshot::Snapshot;

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use anyhow::Result;
 use clap::Args;
-use tabane::config::units::parse_bitrate;
+use tabane_config::units::parse_bitrate;
 
 use crate::scenario::MadeUp;
 

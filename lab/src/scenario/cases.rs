@@ -5,7 +5,7 @@
 
 use toml::{Table, Value};
 
-use tabane::config::problem::{Place as Where, Problem};
+use tabane_config::problem::{Place as Where, Problem};
 
 use super::file;
 use super::plan::Scenario;

@@ -6,7 +6,7 @@ use std::ops::{Range, RangeInclusive};
 use std::path::Path;
 use std::time::Duration;
 
-use tabane::config::problem::{Place as Where, Problem, nearest, quoted};
+use tabane_config::problem::{Place as Where, Problem, nearest, quoted};
 use toml::de::{DeTable, DeValue};
 
 use super::plan::{FAULTS_MAX, FLOWS_MAX, Fault, FaultKind, Flow, FlowKind, LINKS_MAX, Link, Scenario, Want};

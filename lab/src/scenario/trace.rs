@@ -13,7 +13,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
-use tabane::config::problem::quoted;
+use tabane_config::problem::quoted;
 
 pub(crate) use made_up::MadeUp;
 

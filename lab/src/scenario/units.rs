@@ -10,8 +10,8 @@ use std::time::Duration;
 
 use serde::de::Error;
 use serde::{Deserialize, Deserializer, Serializer};
-use tabane::config::problem::quoted;
-use tabane::config::units::{BITRATE_ALLOWED, parse_bitrate, print_bitrate, print_exactly, quantity};
+use tabane_config::problem::quoted;
+use tabane_config::units::{BITRATE_ALLOWED, parse_bitrate, print_bitrate, print_exactly, quantity};
 use tabane_engine::receive::Method;
 use tabane_proto::{HashLayers, Turn};
 

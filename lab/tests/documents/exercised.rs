@@ -6,7 +6,7 @@ use std::fs;
 
 use anyhow::{Context, Result, ensure};
 use clap::Command;
-use tabane::config::reference::{Described, reference};
+use tabane_config::reference::{Described, reference};
 use toml::Table;
 
 use crate::documents::pages::{none, root};

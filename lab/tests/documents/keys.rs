@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use anyhow::{Result, ensure};
-use tabane::config::{file, reference};
+use tabane_config::{file, reference};
 
 use crate::documents::pages::{Code, all, code, none};
 

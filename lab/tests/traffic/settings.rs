@@ -138,7 +138,7 @@ fn port() -> Result<()> {
     let links = [format!("{},port={OWN}", nic(0)), nic(1)];
     with_links(&topology, &links, &options()?, |topology, _| {
         let sockets = tool::run(topology.host(0).command("ss").args(["-uanH"]))?;
-        for (nic, port) in [(nic(0), OWN), (nic(1), tabane::config::PORT)] {
+        for (nic, port) in [(nic(0), OWN), (nic(1), tabane_config::PORT)] {
             ensure!(sockets.contains(&format!("%{nic}:{port}")), "{nic} at {port}: {sockets}");
         }
         send_both_ways(topology, FILE)

@@ -5,8 +5,7 @@ use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use tabane::control::{AskError, Request, open_request};
-use tabane::events::Entry;
+use tabane_api::{AskError, Entry, Request, open_request};
 
 /// Longest line, in bytes.
 const LINE_BYTES_MAX: usize = 64 << 10;

@@ -7,9 +7,10 @@ use axum::body::Body;
 use axum::http::{HeaderMap, Method, Request as HttpRequest};
 use futures_core::Stream;
 use http_body_util::BodyExt;
-use tabane::control::{Listener, Present, Server, done};
+use tabane::control::{Listener, Server, done};
 use tabane::events::EventLog;
 use tabane::metrics::Format;
+use tabane_api::Present;
 use tower::ServiceExt;
 
 use super::*;

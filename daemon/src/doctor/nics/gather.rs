@@ -2,11 +2,11 @@
 
 use std::fs;
 
+use tabane_config::address::is_ipv6_link_local;
 use tabane_io::ethtool::{self, Offloading, negotiated};
 use tabane_io::netlink::{NicDetail, Parent};
 
 use super::{Facts, Ipv6, Nic, State};
-use crate::config::address::is_ipv6_link_local;
 use crate::doctor::subject::{Bundle, Link, Medium, Subject};
 
 /// Events of the last ten minutes count.
@@ -120,12 +120,13 @@ fn batches(bundle: &Bundle, links: &[Link], nic: &str) -> Option<(bool, bool)> {
 
 #[cfg(test)]
 mod tests {
+    use tabane_api::Entry;
+
     use super::*;
-    use crate::events::Entry;
 
     #[test]
     fn a_carrier_is_counted_when_silence_showed_its_loss_before() {
-        let mut bundle = crate::status::example();
+        let mut bundle = crate::example::example();
         let nic = bundle.links[0].nic.clone();
         let at = |what: &str, at_ns| Entry {
             what: what.to_owned(),

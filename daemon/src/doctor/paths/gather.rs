@@ -3,13 +3,13 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
+use tabane_api::status::{PathState, PathStatus};
 use tabane_io::knock::{Knock, knock};
 
 use super::{Facts, Path, Silent};
 use crate::doctor::Explained;
 use crate::doctor::peers::Overheard;
 use crate::doctor::subject::{Bundle, Link, Subject, endpoint};
-use crate::status::{PathState, PathStatus};
 
 /// How long a refusal may take.
 const KNOCK: Duration = Duration::from_millis(200);

@@ -1,10 +1,10 @@
 //! Files as users write them, edited.
 
+use tabane_config::classes::parse_class;
+use tabane_config::key::Key;
+use tabane_config::{LinkRate, Ports, parse_link, resolve};
+
 use super::*;
-use crate::config::classes::parse_class;
-use crate::config::resolve;
-use crate::config::{LinkRate, Ports, parse_link};
-use crate::key::Key;
 use tabane_proto::PolicyKind;
 
 const TEXT: &str = r#"# our bundle

@@ -5,11 +5,11 @@ use std::sync::mpsc::{Receiver, channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use tabane_config::{Cidr, Config, FixedConfig, LinkConfig};
 use tabane_io::Waker;
 use tabane_io::netlink::{Nic, NicEvent};
 use tabane_proto::{Bundle, Class, Instant, NodeId, Outcome, PolicyOptions, Settings};
 
-use crate::config::{Cidr, Config, FixedConfig, LinkConfig};
 use crate::group::{Protection, Trust};
 use crate::links::{Addresses, link_settings};
 use crate::machine::Machine;

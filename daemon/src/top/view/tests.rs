@@ -10,11 +10,11 @@ use ratatui::Terminal;
 use ratatui::backend::TestBackend;
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use ratatui::style::Color;
+use tabane_api::status::{LinkStatus, PathState, PathStatus};
+use tabane_api::{Entry, Request, Status};
 
 use super::draw;
-use crate::control::Request;
-use crate::events::Entry;
-use crate::status::{LinkStatus, PathState, PathStatus, Status, example};
+use crate::example::example;
 use crate::top::flows::{Flows, Meter};
 use crate::top::history::History;
 use crate::top::picture::Picture;

@@ -1,0 +1,33 @@
+//! What commands and programs ask a running bundle, and what it answers: the types of both, and the asking end of the control socket.
+//!
+//! ```text
+//!   tabane status, tabane-web, …   client.rs ── {"do":"status"}\n ──> the daemon's control socket     (request.rs)
+//!                                  client.rs <── one JSON line ────── a Status, a Told, …            (status.rs, told.rs)
+//!   tabane events --follow         client.rs <── a line per event ─── an Entry each                  (entry.rs)
+//! ```
+//!
+//! A status brings its judgement along: `status/health.rs` says what is well, for all who show it.
+//!
+//! The rule of this crate: it speaks to bundles, and neither is one nor prints anything.
+
+#![forbid(unsafe_code)]
+
+pub mod client;
+mod entry;
+pub mod kinds;
+pub mod origin;
+mod present;
+mod request;
+pub mod socket;
+pub mod status;
+mod told;
+pub mod trust;
+
+pub use client::{AskError, ask, follow, open_request, refusal, stop};
+pub use entry::Entry;
+pub use kinds::KINDS;
+pub use origin::Origin;
+pub use present::{Present, meant, present};
+pub use request::{REQUESTS, Request};
+pub use status::Status;
+pub use told::Told;
