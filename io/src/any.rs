@@ -99,9 +99,6 @@ impl AnyLink {
     }
 
     /// Limits the bytes that were sent and are not yet on the wire, as [`Link::queued_bytes`] counts them.
-    ///
-    /// # Errors
-    /// The kernel's.
     pub fn set_send_buffer(&mut self, bytes: usize) -> io::Result<()> {
         match self {
             Self::Udp(link) => link.set_send_buffer(bytes),

@@ -19,9 +19,7 @@ pub struct MappedArray {
 
 impl MappedArray {
     /// Maps the first `words` words of an array that was made with `BPF_F_MMAPABLE`.
-    ///
-    /// # Errors
-    /// The kernel's: `EINVAL` when the array cannot be mapped or is shorter.
+    /// Errors: `EINVAL` when the array cannot be mapped or is shorter.
     pub fn new(map: impl AsFd, words: usize) -> io::Result<Self> {
         // All pages at once: who reads it may be in a hurry.
         let memory =

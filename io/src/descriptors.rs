@@ -18,9 +18,7 @@ use rustix::net::{
 const AT_ONCE: usize = 253;
 
 /// Sends `files`, in order. Each message carries the byte `carrier`, which the receiver reads, too.
-///
-/// # Errors
-/// The kernel's; some may have been sent then.
+/// Errors: the kernel's; some may have been sent then.
 pub fn send_files(stream: &UnixStream, files: &[BorrowedFd<'_>], carrier: u8) -> io::Result<()> {
     for part in files.chunks(AT_ONCE) {
         let mut space = [MaybeUninit::uninit(); cmsg_space!(ScmRights(AT_ONCE))];
@@ -33,9 +31,7 @@ pub fn send_files(stream: &UnixStream, files: &[BorrowedFd<'_>], carrier: u8) ->
 
 /// Receives bytes into `bytes`, and the descriptors that came with them into `files`, closed on `exec`. Says how many
 /// bytes came; 0 at the end of the stream.
-///
-/// # Errors
-/// The kernel's; `InvalidData` when descriptors were lost because this process may have no more.
+/// Errors: `InvalidData` when descriptors were lost because this process may have no more.
 pub fn receive_files(stream: &UnixStream, bytes: &mut [u8], files: &mut Vec<OwnedFd>) -> io::Result<usize> {
     let mut space = [MaybeUninit::uninit(); cmsg_space!(ScmRights(AT_ONCE))];
     let mut control = RecvAncillaryBuffer::new(&mut space);

@@ -21,9 +21,6 @@ pub struct DeviceSocket {
 
 impl DeviceSocket {
     /// Opens a socket for the device of this index. Wants CAP_NET_RAW.
-    ///
-    /// # Errors
-    /// The kernel's.
     pub fn open(index: u32) -> io::Result<Self> {
         // Of protocol 0 and not bound, it receives nothing.
         let socket = Socket::new(Domain::PACKET, Type::RAW, None)?;
@@ -32,9 +29,8 @@ impl DeviceSocket {
     }
 
     /// Sends a frame with its Ethernet header.
-    ///
-    /// # Errors
-    /// `InvalidInput` for one that is shorter, `WouldBlock` where the device's queue is full, others of the kernel.
+    /// Errors: `InvalidInput` for one that is shorter, `WouldBlock` where the device's queue is full, others of the
+    /// kernel.
     pub fn send(&self, frame: &[u8]) -> io::Result<()> {
         let Some([.., high, low]) = frame.get(..ETHERNET) else {
             return Err(io::ErrorKind::InvalidInput.into());

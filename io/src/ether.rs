@@ -139,9 +139,6 @@ pub struct EtherLink {
 
 impl EtherLink {
     /// Opens the link. [`Link::take_notice`] gives what the kernel lacks.
-    ///
-    /// # Errors
-    /// See [`EtherError`].
     pub fn open(spec: &EtherSpec) -> Result<Self, EtherError> {
         let nic = netlink::nic(&spec.nic)?;
         let socket = CellSocket::open(nic.index, spec.port).map_err(|(step, source)| {
@@ -160,9 +157,6 @@ impl EtherLink {
 
     /// The link over a socket that another process has opened. Its buffers keep their sizes: that process may still use
     /// it. Cells go by AF_PACKET, for AF_XDP takes rights that have been given up by then.
-    ///
-    /// # Errors
-    /// See [`EtherError`].
     pub fn adopt(socket: OwnedFd, spec: &EtherSpec) -> Result<Self, EtherError> {
         Self::over(CellSocket::adopt(socket), netlink::nic(&spec.nic)?, spec)
     }
@@ -236,9 +230,7 @@ impl EtherLink {
 
     /// Limits the kernel memory of cells that are not yet on the wire, in bytes as [`Link::queued_bytes`] counts them,
     /// which are 2,304 for a frame of 1,500; one run may go beyond it.
-    ///
-    /// # Errors
-    /// The kernel's. Without `CAP_NET_ADMIN` the value is limited to `net.core.wmem_max`, which is no error.
+    /// Errors: the kernel's. Without `CAP_NET_ADMIN` the value is limited to `net.core.wmem_max`, which is no error.
     pub fn set_send_buffer(&mut self, bytes: usize) -> io::Result<()> {
         if let Some(xdp) = &mut self.xdp {
             xdp.set_limit(bytes);

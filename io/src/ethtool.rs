@@ -53,9 +53,7 @@ pub fn speed(device: &str) -> Option<u32> {
 }
 
 /// Sets the speed that a TAP device shows to `mbits` Mbit/s.
-///
-/// # Errors
-/// The kernel's: no such device, no right, or a kernel before 4.16.
+/// Errors: the kernel's: no such device, no right, or a kernel before 4.16.
 pub fn set_speed(device: &str, mbits: u32) -> io::Result<()> {
     let now = ask(device, Settings { command: GET, ..Settings::default() })?;
     let [high, low] = [mbits >> 16, mbits & 0xffff].map(|half| u16::try_from(half).unwrap_or_default());

@@ -67,9 +67,7 @@ pub trait Link: AsFd {
     fn send(&mut self, to: &SocketAddr, slices: &[IoSlice<'_>], segment: usize) -> Sent;
 
     /// Fills up to `buffers.len()` slots with what has arrived and says how many; 0 when nothing is there.
-    ///
-    /// # Errors
-    /// The socket's, such as `ENETDOWN`. The link stays usable.
+    /// Errors: the socket's, such as `ENETDOWN`. The link stays usable.
     fn receive(&mut self, buffers: &mut [ReceiveBuffer<'_>]) -> io::Result<usize>;
 
     /// Bytes that were sent and are not yet on the wire: in the kernel's memory, or in the window they are taken from.

@@ -106,9 +106,6 @@ pub struct MemLink {
 impl MemLink {
     /// Opens the memory, and reserves the slot. Nothing is written there but a missing header until the first
     /// [`Self::service`].
-    ///
-    /// # Errors
-    /// See [`MemError`].
     pub fn open(spec: &MemSpec) -> Result<Self, MemError> {
         let failed = |step| move |source| MemError::Failed { path: spec.path.clone(), step, source };
         let file = mapping::open(&spec.path).map_err(failed("opening it"))?;
@@ -118,9 +115,7 @@ impl MemLink {
     }
 
     /// The link over a file that another process has opened, whose slot it hands over.
-    ///
-    /// # Errors
-    /// See [`MemError`]; no slot was reserved through this file.
+    /// Errors: [`MemError`]; no slot was reserved through this file.
     pub fn adopt(file: OwnedFd, spec: &MemSpec) -> Result<Self, MemError> {
         // A lock of the same open file does not conflict with itself.
         let slot = reserve(&file, spec)?;

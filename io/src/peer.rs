@@ -7,9 +7,7 @@ use libc::{gid_t, socklen_t};
 
 /// The supplementary groups of the process at the other end of a connected Unix socket, as they were when it connected
 /// (`SO_PEERGROUPS`, Linux 4.13).
-///
-/// # Errors
-/// The kernel's; `ENODATA` when the socket is not connected.
+/// Errors: `ENODATA` when the socket is not connected.
 pub fn peer_groups(socket: impl AsFd) -> io::Result<Vec<u32>> {
     const USUAL: usize = 64;
     let mut groups: Vec<gid_t> = vec![0; USUAL];

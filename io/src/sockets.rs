@@ -16,9 +16,6 @@ use crate::run::Run;
 pub(crate) const BATCH: usize = 32;
 
 /// Sets an option that the kernel reads as a `T`.
-///
-/// # Errors
-/// The kernel's.
 pub(crate) fn set_option<T>(socket: impl AsFd, level: c_int, option: c_int, value: &T) -> io::Result<()> {
     let fd = socket.as_fd().as_raw_fd();
     // SAFETY: the kernel reads `length_of::<T>()` bytes, which are the value's and live until the call returns.
@@ -59,9 +56,6 @@ pub(crate) fn queued_bytes(socket: impl AsFd) -> usize {
 
 /// Sets the send buffer in bytes as the kernel accounts them, which is twice the value that it is given. Without
 /// `CAP_NET_ADMIN` the kernel limits it to `net.core.wmem_max`, which is no error.
-///
-/// # Errors
-/// The kernel's.
 pub(crate) fn set_send_buffer(socket: impl AsFd, bytes: usize) -> io::Result<()> {
     let socket = socket.as_fd();
     Ok(sockopt::set_socket_send_buffer_size_force(socket, bytes / 2)
@@ -69,9 +63,6 @@ pub(crate) fn set_send_buffer(socket: impl AsFd, bytes: usize) -> io::Result<()>
 }
 
 /// Sets the receive buffer, counted in the same way, within `net.core.rmem_max`.
-///
-/// # Errors
-/// The kernel's.
 pub(crate) fn set_receive_buffer(socket: impl AsFd, bytes: usize) -> io::Result<()> {
     let socket = socket.as_fd();
     Ok(sockopt::set_socket_recv_buffer_size_force(socket, bytes / 2)
@@ -171,9 +162,7 @@ pub(crate) fn header(address: &SockAddr, pieces: &[IoSlice<'_>]) -> msghdr {
 
 /// Sends datagrams to `address` by one `sendmmsg`, and says how many left. The pieces of each datagram end at its
 /// number in `ends`, of which there are at most [`BATCH`].
-///
-/// # Errors
-/// The kernel's; no datagram left.
+/// Errors: the kernel's; no datagram left.
 pub(crate) fn send_messages(
     socket: impl AsFd,
     address: &SockAddr,

@@ -28,9 +28,7 @@ pub enum Direction {
 }
 
 /// Puts a program behind those that the NIC of this index has, for as long as the descriptor lives.
-///
-/// # Errors
-/// The kernel's: `EPERM` without CAP_BPF and CAP_NET_ADMIN, `EINVAL` before Linux 6.6, `ENODEV` without such a NIC.
+/// Errors: `EPERM` without CAP_BPF and CAP_NET_ADMIN, `EINVAL` before Linux 6.6, `ENODEV` without such a NIC.
 pub fn attach(program: impl AsFd, nic: u32, direction: Direction) -> io::Result<OwnedFd> {
     let place = match direction {
         Direction::Ingress => INGRESS,

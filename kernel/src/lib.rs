@@ -99,9 +99,7 @@ impl Error {
 }
 
 /// Whether the programs were compiled with this crate. What the machine's kernel takes shows when they are attached.
-///
-/// # Errors
-/// [`Error::NotBuilt`].
+/// Errors: [`Error::NotBuilt`].
 pub fn available() -> Result<(), Error> {
     if cfg!(feature = "kernel-path") { Ok(()) } else { Err(Error::NotBuilt) }
 }

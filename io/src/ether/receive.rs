@@ -54,9 +54,6 @@ impl Stage {
     }
 
     /// Fills buffers with the cells of `port`.
-    ///
-    /// # Errors
-    /// The kernel's.
     pub(super) fn receive(
         &mut self,
         socket: &CellSocket,

@@ -21,9 +21,6 @@ pub(super) struct CellSocket(Socket);
 
 impl CellSocket {
     /// Opens a socket for the cells of `port` on the NIC of this index. Wants CAP_NET_RAW.
-    ///
-    /// # Errors
-    /// The kernel's, and what was being done.
     pub(super) fn open(index: u32, port: u16) -> Result<Self, (&'static str, io::Error)> {
         let failed = |step| move |source| (step, source);
         // Of protocol 0 it receives nothing until it is bound: else frames of other NICs would come first.
@@ -46,9 +43,6 @@ impl CellSocket {
     }
 
     /// The address of the NIC, as it is now.
-    ///
-    /// # Errors
-    /// The kernel's; none is expected.
     pub(super) fn mac(&self) -> io::Result<Mac> {
         let mut address = self.0.local_addr()?.as_storage();
         // SAFETY: the kernel has written an address of a packet socket; any bytes are one.

@@ -89,9 +89,6 @@ pub(super) struct Xdp {
 
 impl Xdp {
     /// Opens a socket for the cells of `port` and puts the program at the NIC; sent frames come back this `way`.
-    ///
-    /// # Errors
-    /// The kernel's, and what was being done.
     pub(super) fn open(
         nic: u32,
         mtu: usize,

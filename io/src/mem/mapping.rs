@@ -17,9 +17,6 @@ use tabane_shm_ring::{Memory, Shape, ShapeError};
 use super::words;
 
 /// Opens what is to be mapped; makes a file that is not there.
-///
-/// # Errors
-/// The kernel's.
 pub(super) fn open(path: &Path) -> io::Result<OwnedFd> {
     let flags = OFlags::RDWR | OFlags::CLOEXEC;
     // In two steps: in a directory that everybody may write to, the kernel refuses O_CREATE for files of others.
@@ -35,9 +32,7 @@ pub(super) fn open(path: &Path) -> io::Result<OwnedFd> {
 
 /// Makes a file as long as it has to be when it is empty; and keeps others from making it shorter, where it is of a
 /// kind that can be sealed (memfd): a process that touches a mapping beyond the end of its file is killed.
-///
-/// # Errors
-/// The kernel's, or that the file is too short.
+/// Errors: the kernel's, or that the file is too short.
 pub(super) fn make_room(file: &OwnedFd, bytes: u64) -> io::Result<()> {
     let status = fs::fstat(file)?;
     if !fs::FileType::from_raw_mode(status.st_mode).is_file() {
@@ -58,9 +53,6 @@ pub(super) fn make_room(file: &OwnedFd, bytes: u64) -> io::Result<()> {
 }
 
 /// Locks one byte for this open file; `false`: another has it.
-///
-/// # Errors
-/// The kernel's.
 pub(super) fn lock(file: &OwnedFd, byte: u64) -> io::Result<bool> {
     let lock = libc::flock {
         l_type: libc::c_short::try_from(libc::F_WRLCK).unwrap_or_default(),
@@ -82,18 +74,13 @@ pub(super) struct Mapping(Arc<MmapRaw>);
 
 impl Mapping {
     /// The first `bytes` of the file.
-    ///
-    /// # Errors
-    /// The kernel's.
     pub(super) fn new(file: &OwnedFd, bytes: u64) -> io::Result<Self> {
         let bytes = usize::try_from(bytes).map_err(|_| io::ErrorKind::OutOfMemory)?;
         Ok(Self(Arc::new(MmapOptions::new().len(bytes).map_raw(file)?)))
     }
 
     /// The shape in the memory's header; writes `wanted` there if there is no header.
-    ///
-    /// # Errors
-    /// Its header is none of ours.
+    /// Errors: its header is none of ours.
     pub(super) fn header_or(&self, wanted: Shape) -> Result<Shape, ShapeError> {
         if self.load(0) == 0 {
             // A node that does the same at the same time stores the same, or is refused by the shape in its windows.

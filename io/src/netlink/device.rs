@@ -27,9 +27,7 @@ pub struct DeviceSettings {
 }
 
 /// Changes a device.
-///
-/// # Errors
-/// [`NetlinkError`]; some of the settings may be in force then.
+/// Errors: [`NetlinkError`]; some of the settings may be in force then.
 pub fn set_device(index: u32, settings: &DeviceSettings) -> Result<(), NetlinkError> {
     let mut message = LinkMessage::default();
     message.header.index = index;
@@ -45,9 +43,7 @@ pub fn set_device(index: u32, settings: &DeviceSettings) -> Result<(), NetlinkEr
 }
 
 /// Gives the device an address; `prefix` bits of it name its network.
-///
-/// # Errors
-/// [`NetlinkError`]; `EEXIST` when the device has the address already.
+/// Errors: `EEXIST` when the device has the address already.
 pub fn add_address(index: u32, address: IpAddr, prefix: u8) -> Result<(), NetlinkError> {
     let message = RouteNetlinkMessage::NewAddress(address_message(index, address, prefix));
     change(message, NLM_F_CREATE | NLM_F_EXCL)
@@ -55,9 +51,7 @@ pub fn add_address(index: u32, address: IpAddr, prefix: u8) -> Result<(), Netlin
 }
 
 /// Takes an address from the device.
-///
-/// # Errors
-/// [`NetlinkError`]; `EADDRNOTAVAIL` when the device does not have it.
+/// Errors: `EADDRNOTAVAIL` when the device does not have it.
 pub fn remove_address(index: u32, address: IpAddr, prefix: u8) -> Result<(), NetlinkError> {
     change(RouteNetlinkMessage::DelAddress(address_message(index, address, prefix)), 0)
         .map_err(|error| NetlinkError::new("take an address from the device", error))
@@ -75,17 +69,13 @@ fn address_message(index: u32, address: IpAddr, prefix: u8) -> AddressMessage {
 /// Takes the queueing discipline off a TAP. The kernel then reports a full ring to the sending socket as local
 /// congestion (TCP slows down, nothing is lost in silence), while a discipline would hide it.
 /// Test: `kernel_tap.rs`, `noqueue_reports_a_full_ring`.
-///
-/// # Errors
-/// [`NetlinkError`]; the device works on with the discipline it had.
+/// Errors: [`NetlinkError`]; the device works on with the discipline it had.
 pub fn set_qdisc_noqueue(index: u32) -> Result<(), NetlinkError> {
     set_qdisc(index, "noqueue")
 }
 
 /// Gives a device this queueing discipline, at its root.
-///
-/// # Errors
-/// [`NetlinkError`]; the device works on with the discipline it had.
+/// Errors: [`NetlinkError`]; the device works on with the discipline it had.
 pub fn set_qdisc(index: u32, kind: &str) -> Result<(), NetlinkError> {
     let mut message = TcMessage::with_index(index.cast_signed());
     message.header.parent = TcHandle::ROOT;
@@ -96,10 +86,8 @@ pub fn set_qdisc(index: u32, kind: &str) -> Result<(), NetlinkError> {
 
 /// Makes a pair of devices (netkit) of one queue each way, down, whose halves take no addresses by themselves: what one is given, a
 /// program takes ([`crate::tcx::Direction::Across`]), and nobody else. Deleting one half deletes both.
-///
-/// # Errors
-/// [`NetlinkError`]; `EEXIST` when there is a device of one of the names, `EOPNOTSUPP` where the kernel has no such devices (Linux 6.7
-/// with CONFIG_NETKIT).
+/// Errors: `EEXIST` when there is a device of one of the names, `EOPNOTSUPP` where the kernel has no such devices
+/// (Linux 6.7 with CONFIG_NETKIT).
 pub fn add_pair(halves: [&str; 2]) -> Result<(), NetlinkError> {
     let failed = |error| NetlinkError::new("make a pair of devices", error);
     let queues = [LinkAttribute::NumTxQueues(1), LinkAttribute::NumRxQueues(1)];
@@ -133,9 +121,7 @@ pub(super) fn named(name: &str) -> LinkMessage {
 }
 
 /// Deletes a device.
-///
-/// # Errors
-/// [`NetlinkError`]; `ENODEV` when there is none of that name.
+/// Errors: `ENODEV` when there is none of that name.
 pub fn delete_device(name: &str) -> Result<(), NetlinkError> {
     change(RouteNetlinkMessage::DelLink(named(name)), 0)
         .map_err(|error| NetlinkError::new("delete a device", error))

@@ -16,9 +16,7 @@ use super::{NetlinkError, change};
 const IFLA_BRPORT_STATE: u16 = 1;
 
 /// Makes a veth pair, both ends down: `near` here and `far` in `namespace`.
-///
-/// # Errors
-/// [`NetlinkError`]; `EEXIST` when there is a device of one of the names.
+/// Errors: `EEXIST` when there is a device of one of the names.
 pub fn add_cable(near: &str, far: &str, namespace: impl AsFd) -> Result<(), NetlinkError> {
     let mut peer = named(far);
     peer.attributes.push(LinkAttribute::NetNsFd(namespace.as_fd().as_raw_fd()));
@@ -27,9 +25,7 @@ pub fn add_cable(near: &str, far: &str, namespace: impl AsFd) -> Result<(), Netl
 }
 
 /// Makes a bridge, up, whose ports forward at once, and all that is sent to groups.
-///
-/// # Errors
-/// [`NetlinkError`]; `EEXIST` when there is a device of that name.
+/// Errors: `EEXIST` when there is a device of that name.
 pub fn add_bridge(name: &str) -> Result<(), NetlinkError> {
     let mut bridge = named(name);
     (bridge.header.flags, bridge.header.change_mask) = (LinkFlags::Up, LinkFlags::Up);
@@ -43,9 +39,6 @@ pub fn add_bridge(name: &str) -> Result<(), NetlinkError> {
 }
 
 /// Makes the device a port of the bridge of this index.
-///
-/// # Errors
-/// [`NetlinkError`].
 pub fn plug(index: u32, bridge: u32) -> Result<(), NetlinkError> {
     let mut message = LinkMessage::default();
     message.header.index = index;
@@ -56,9 +49,6 @@ pub fn plug(index: u32, bridge: u32) -> Result<(), NetlinkError> {
 
 /// Has the bridge's port of this index pass frames, or swallow all in both directions; carrier stays. It takes a message of the
 /// bridge's own family: where the state stands in the link's information, the kernel (6.18) leaves it as it is.
-///
-/// # Errors
-/// [`NetlinkError`].
 pub fn set_port(index: u32, passes: bool) -> Result<(), NetlinkError> {
     let state = if passes { BridgePortState::Forwarding } else { BridgePortState::Disabled };
     let state = LinkProtoInfoBridge::Other(DefaultNla::new(IFLA_BRPORT_STATE, vec![state.into()]));

@@ -80,9 +80,7 @@ impl Nic {
 }
 
 /// The NIC of that name in this thread's network namespace.
-///
-/// # Errors
-/// [`NetlinkError::UnknownNic`], which names the NICs that there are.
+/// Errors: [`NetlinkError::UnknownNic`], which names the NICs that there are.
 pub fn nic(name: &str) -> Result<Nic, NetlinkError> {
     let nics = nics()?;
     let Some(found) = nics.iter().find(|nic| nic.name == name) else {
@@ -94,9 +92,6 @@ pub fn nic(name: &str) -> Result<Nic, NetlinkError> {
 }
 
 /// The names of all NICs in this thread's network namespace.
-///
-/// # Errors
-/// Netlink's; none is expected.
 pub fn nic_names() -> Result<Vec<String>, NetlinkError> {
     Ok(nics()?.into_iter().map(|nic| nic.name).collect())
 }

@@ -10,9 +10,6 @@ use netlink_sys::protocols::NETLINK_ROUTE;
 use super::exchange;
 
 /// Index of the NIC by which a packet from `source` to `destination` would leave; `None`: there is no route.
-///
-/// # Errors
-/// The kernel's; none is expected.
 pub fn route_to(destination: IpAddr, source: IpAddr) -> io::Result<Option<u32>> {
     let mut message = RouteMessage::default();
     let (family, bits) =

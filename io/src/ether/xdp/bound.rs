@@ -59,9 +59,6 @@ pub(super) struct Bound {
 
 impl Bound {
     /// Binds a socket to the NIC at whose `place` the program is.
-    ///
-    /// # Errors
-    /// The kernel's, and what was being done.
     pub(super) fn best(nic: u32, mtu: usize, place: Place) -> Result<Self, Failure> {
         let packet = ETHERNET + VLAN + mtu;
         let flags = Flags::XDP_USE_NEED_WAKEUP;

@@ -47,17 +47,12 @@ struct ElementAttributes {
 }
 
 /// A map with room for one socket, at queue 0.
-///
-/// # Errors
-/// The kernel's; `EPERM` without CAP_BPF and CAP_NET_ADMIN.
+/// Errors: `EPERM` without CAP_BPF and CAP_NET_ADMIN.
 pub(super) fn socket_map() -> io::Result<OwnedFd> {
     bpf::map(&MapAttributes { kind: SOCKETS, key_bytes: 4, value_bytes: 4, entries: 1, flags: 0 })
 }
 
 /// Puts a socket into the map.
-///
-/// # Errors
-/// The kernel's.
 pub(super) fn enter(map: impl AsFd, socket: impl AsFd) -> io::Result<()> {
     let (key, value) = (0_u32, number(&socket));
     let attributes = ElementAttributes {
@@ -73,18 +68,13 @@ pub(super) fn enter(map: impl AsFd, socket: impl AsFd) -> io::Result<()> {
 }
 
 /// Loads a program, which the kernel verifies. An older kernel takes it for short frames only.
-///
-/// # Errors
-/// The kernel's.
 pub(super) fn load(program: &[Instruction]) -> io::Result<OwnedFd> {
     let kind = ProgramKind { kind: XDP_PROGRAM, place: XDP_PLACE, name: *b"tabane_cells\0\0\0\0" };
     bpf::load(kind, program, HAS_FRAGS).or_else(|_| bpf::load(kind, program, 0))
 }
 
 /// Puts a program at the NIC of this index, for as long as the descriptor lives.
-///
-/// # Errors
-/// The kernel's; `EBUSY` when there is another program.
+/// Errors: `EBUSY` when there is another program.
 pub(super) fn attach(program: impl AsFd, nic: u32, place: Place) -> io::Result<OwnedFd> {
     bpf::attach(program, nic, XDP_PLACE, place.flags())
 }

@@ -25,9 +25,7 @@ impl FillRing {
     }
 
     /// Wakes up a driver that waits for frames.
-    ///
-    /// # Errors
-    /// The kernel's, which the link's health shows anyway.
+    /// Errors: the kernel's, which the link's health shows anyway.
     pub(super) fn wake(&self, socket: &OwnedFd) -> io::Result<()> {
         if self.0.needs_wakeup() {
             recv(socket, &mut [0_u8; 0][..], RecvFlags::DONTWAIT)?;

@@ -35,9 +35,7 @@ pub(super) struct Ring<T> {
 
 impl<T: Copy> Ring<T> {
     /// Maps the ring of `size` entries, a power of two, at `page` of the socket's mappings.
-    ///
-    /// # Errors
-    /// The kernel's, or the layout that it gives is impossible.
+    /// Errors: the kernel's, or the layout that it gives is impossible.
     pub(super) fn map(socket: &OwnedFd, page: u64, at: XdpRingOffset, size: u32) -> io::Result<Self> {
         let entries = usize::try_from(size).ok().and_then(|size| size.checked_mul(mem::size_of::<T>()));
         let bytes = entries.and_then(|bytes| bytes.checked_add(usize::try_from(at.desc).ok()?));

@@ -21,9 +21,7 @@ impl TransmitRing {
     }
 
     /// Lets the kernel send the packets in the ring as far as it can now. In copy mode it takes 32 packets per call.
-    ///
-    /// # Errors
-    /// The kernel's, such as `ENETDOWN`; what is in the ring stays there.
+    /// Errors: the kernel's, such as `ENETDOWN`; what is in the ring stays there.
     pub(super) fn kick(&self, socket: &OwnedFd) -> io::Result<()> {
         self.0.publish();
         while !self.0.is_taken() && self.0.needs_wakeup() {

@@ -20,9 +20,6 @@ pub(super) struct Umem {
 
 impl Umem {
     /// So many frames of `frame` bytes: 2,048, or a page.
-    ///
-    /// # Errors
-    /// The kernel's.
     pub(super) fn new(frames: usize, frame: usize) -> io::Result<Self> {
         let memory = MmapOptions::new().len(frames * frame).populate().map_anon()?.into();
         Ok(Self { memory, frames, frame })
