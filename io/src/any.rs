@@ -7,10 +7,10 @@ use std::time::Duration;
 
 use tabane_shm_ring::Faults;
 
+use crate::Notice;
 use crate::ether::EtherLink;
 use crate::link::{Link, ReceiveBuffer, Sent};
 use crate::mem::MemLink;
-use crate::notice::Notice;
 use crate::udp::UdpLink;
 
 /// One link, of the kind that the user chose.

@@ -15,7 +15,7 @@ use rustix::net::{
 use tabane_engine::costs::{Costs, Trial};
 use tabane_engine::fragments::Fragments;
 
-use crate::clock::now_ns;
+use crate::now_ns;
 use crate::tap::FRAME_MAX;
 
 /// Most pieces of a frame.

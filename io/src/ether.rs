@@ -2,13 +2,12 @@
 //!
 //! A packet socket sends and receives (`socket.rs`, `send.rs`, `receive.rs`), a frame per cell and many per call. Where
 //! the NIC allows it, AF_XDP does so in its place (`xdp.rs`); the packet socket then only receives what AF_XDP leaves.
-//! The core knows peers by socket addresses, so Ethernet addresses are written as such (`address.rs`); what goes to a
+//! The core knows peers by socket addresses, so Ethernet addresses are written as such (`frame.rs`); what goes to a
 //! multicast address goes to an Ethernet group of Tabane.
 //!
 //! - A run is taken as a whole or not at all.
 //! - No call allocates once the link is open, except when the NIC's MTU has grown.
 
-mod address;
 mod coalesce;
 mod frame;
 mod receive;
@@ -24,14 +23,14 @@ use std::time::Duration;
 use tabane_engine::reclaim;
 use thiserror::Error;
 
+use crate::Notice;
 use crate::link::{Link, ReceiveBuffer, Sent};
 use crate::netlink::{self, NetlinkError, Nic};
-use crate::notice::Notice;
 use crate::sockets;
-pub use address::{GROUP, Mac};
-use address::{address_of, mac_of};
 use coalesce::Coalescer;
 pub use frame::{ETHER_TYPE, ETHERNET, HEAD, ethernet, head};
+pub use frame::{GROUP, Mac};
+use frame::{address_of, mac_of};
 use receive::Stage;
 use send::{Way, is_run, send_run};
 use socket::CellSocket;

@@ -11,7 +11,6 @@ mod diag;
 #[cfg(feature = "lab")]
 mod lay;
 mod nic;
-mod route;
 mod watch;
 
 use std::io;
@@ -32,8 +31,7 @@ pub use device::{
 pub use diag::{SocketState, TcpState, tcp_sockets, udp_sockets};
 #[cfg(feature = "lab")]
 pub use lay::{add_bridge, add_cable, plug, set_port};
-pub use nic::{Nic, nic, nic_names};
-pub use route::route_to;
+pub use nic::{Nic, nic, nic_names, route_to};
 pub use watch::{NicEvent, Watch};
 
 /// Why a request failed. Each reads as one sentence for the user.

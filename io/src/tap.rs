@@ -19,8 +19,8 @@ use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 use thiserror::Error;
 
+use crate::Notice;
 use crate::gate::Gates;
-use crate::notice::Notice;
 use crate::sockets::check;
 
 /// Length of the `virtio_net_hdr` before each frame, bytes.

@@ -22,9 +22,9 @@ use rustix::net::sockopt;
 use socket2::{Domain, Protocol, Socket, Type};
 use thiserror::Error;
 
+use crate::Notice;
 use crate::link::{Link, ReceiveBuffer, Sent};
 use crate::netlink::{self, NetlinkError, Nic};
-use crate::notice::Notice;
 use crate::sockets;
 use gso::Gso;
 

@@ -23,7 +23,6 @@ mod kernel_capture;
 mod kernel_ether;
 mod kernel_netlink;
 mod kernel_packet;
-mod kernel_signals;
 mod kernel_tap;
 mod kernel_udp;
 mod kernel_wires;
@@ -35,7 +34,6 @@ fn main() {
     let arguments = Arguments::from_args();
     let needs = Needs::probe();
     let rooms = [
-        kernel_signals::TESTS,
         kernel_netlink::TESTS,
         kernel_capture::TESTS,
         kernel_ether::TESTS,

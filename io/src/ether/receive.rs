@@ -12,8 +12,8 @@ use std::ptr;
 
 use libc::{c_uint, iovec, mmsghdr, sockaddr_ll};
 
-use super::address::address_of;
 use super::coalesce::Coalescer;
+use super::frame::address_of;
 use super::frame::{HEAD, cell_length};
 use super::socket::{CellSocket, mac_in};
 use crate::sockets::length_of;

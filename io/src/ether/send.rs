@@ -5,7 +5,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 
 use socket2::SockAddr;
 
-use super::address::Mac;
+use super::frame::Mac;
 use super::frame::{ETHER_TYPE, head};
 use super::socket::CellSocket;
 use crate::link::{RUN_MAX, SEGMENTS_MAX, Sent};

@@ -11,8 +11,8 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use libc::{c_int, sockaddr_ll};
 use socket2::{Domain, SockFilter, Socket, Type};
 
-use super::address::{GROUP, Mac};
 use super::frame::ETHER_TYPE;
+use super::frame::{GROUP, Mac};
 use crate::sockets::{link_layer, set_option};
 
 /// A packet socket, non-blocking.

@@ -18,12 +18,8 @@
 
 mod bound;
 mod bpf;
-mod completion;
-mod fill;
 mod program;
-mod receive;
-mod ring;
-mod transmit;
+mod rings;
 mod umem;
 
 use std::io::{self, IoSlice};
@@ -34,17 +30,14 @@ use rustix::net::xdp::XdpDesc;
 
 use tabane_engine::reclaim::{Cause, Counters, Method, Reclaim, Room};
 
-use super::address::{Mac, address_of};
 use super::coalesce::Coalescer;
 use super::frame::{ETHERNET, HEAD, cell_length, ethernet, head};
+use super::frame::{Mac, address_of};
 use crate::link::Sent;
 use crate::run::Run;
 use bound::Bound;
 use bpf::Place;
-use completion::CompletionRing;
-use fill::FillRing;
-use receive::{PIECES, ReceiveRing};
-use transmit::TransmitRing;
+use rings::{CompletionRing, FillRing, PIECES, ReceiveRing, TransmitRing};
 use umem::Umem;
 
 /// Frames to receive into, 5 ms of full ones at 10 Gbit/s; and frames to send from.

@@ -3,7 +3,7 @@
 //! A NIC may lose and regain what GSO needs while the link stands (a tunnel re-routed, checksum
 //! offload switched by `ethtool`), so a refusal counts for a pause only, which doubles each time.
 
-use crate::clock::now_ns;
+use crate::now_ns;
 
 /// State of GSO on one socket.
 #[derive(Debug)]

@@ -17,11 +17,7 @@ use rustix::net::xdp::{
 use rustix::net::{AddressFamily, SocketFlags, SocketType, bind, socket_with};
 
 use super::bpf::Place;
-use super::completion::CompletionRing;
-use super::fill::FillRing;
-use super::receive::ReceiveRing;
-use super::ring::Ring;
-use super::transmit::TransmitRing;
+use super::rings::{CompletionRing, FillRing, ReceiveRing, Ring, TransmitRing};
 use super::umem::Umem;
 use super::{ETHERNET, FRAMES, RECEIVE_FRAMES, SEND_FRAMES};
 
