@@ -11,7 +11,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread;
 use std::time::Duration;
 
-use crate::error::Said;
+use crate::Said;
 use crate::etcd::{Etcd, Trouble};
 use crate::fleet::{NODES, Node};
 use crate::running::{Link, Running};

@@ -11,9 +11,9 @@ use std::time::Duration;
 use tabane::control::{AskError, ask};
 
 use crate::News;
+use crate::Said;
 use crate::announce::Announcer;
 use crate::cache::{Cache, Content};
-use crate::error::Said;
 use crate::fleet::Fleet;
 use crate::plan::{Named, Step, Wishes, plan};
 use crate::running::Running;

@@ -4,7 +4,6 @@
 use clap::Command;
 
 /// The programs, first `tabane`.
-#[must_use]
 pub fn programs() -> [Command; 4] {
     let others = [
         ("probe", tabane_probe::command()),

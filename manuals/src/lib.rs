@@ -13,7 +13,6 @@
 
 pub mod book;
 mod commands;
-mod completions;
 mod markdown;
 mod pages;
 pub mod reference;
@@ -30,7 +29,7 @@ const CONFIGURATION: &str = include_str!("../../docs/configuration.md");
 pub fn write(directory: &Path) -> io::Result<()> {
     for program in programs() {
         pages::write(&program, &directory.join("man1"))?;
-        completions::write(&program, directory)?;
+        pages::write_completions(&program, directory)?;
     }
     let page = markdown::page("tabane.toml", "5", CONFIGURATION);
     let directory = directory.join("man5");

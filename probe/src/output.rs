@@ -5,7 +5,7 @@ use std::io::{self, ErrorKind, Write};
 use comfy_table::{CellAlignment, LineStyle, Table, TableStyle};
 use serde::Serialize;
 
-use crate::error::Error;
+use crate::Error;
 
 /// A table without lines but the one below the head.
 const STYLE: TableStyle = TableStyle::new().header_separator(LineStyle::none().fill('─').junction('─'));

@@ -22,9 +22,9 @@ use clap::Args;
 use clap::builder::RangedU64ValueParser;
 use serde::{Deserialize, Serialize};
 
+use crate::Error;
 use crate::connection::Server;
-use crate::error::Error;
-use crate::interruption::Interruption;
+use crate::progress::Interruption;
 use crate::rtt;
 use crate::stats::{quantile, sorted};
 use crate::sweep::{Cell, Load, Mtu, Protocol, seconds};

@@ -13,12 +13,12 @@ use std::path::PathBuf;
 use clap::Args;
 use clap::builder::RangedU64ValueParser;
 
+use crate::Error;
 use crate::clock::Clock;
 use crate::connection::Server;
-use crate::error::Error;
-use crate::interruption::Interruption;
 use crate::machine::Machine;
 use crate::output::Report as _;
+use crate::progress::Interruption;
 use crate::trace::{self, RoundTrip};
 use crate::window::Window;
 use crate::wire::{ECHO_MAX, SIZES_MAX, STAMPED_MAX};

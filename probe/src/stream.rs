@@ -9,7 +9,6 @@
 
 mod crew;
 mod frame;
-mod nics;
 mod report;
 mod samples;
 pub(crate) mod sender;
@@ -21,21 +20,18 @@ use std::time::Duration;
 use clap::Args;
 use clap::builder::{RangedI64ValueParser, RangedU64ValueParser};
 
+use crate::Error;
 use crate::clock::Clock;
 use crate::connection::Server;
-use crate::cpu::Ticks;
-use crate::error::Error;
-use crate::interruption::Interruption;
-use crate::machine::Machine;
+use crate::machine::{Machine, Ticks};
 use crate::output::Report as _;
-use crate::progress::Progress;
+use crate::progress::{Interruption, Progress};
 use crate::sweep::{mbit, seconds};
 use crate::trace;
 use crate::wire::ECHO_MAX;
 use crew::Crew;
-use nics::Nics;
 use report::Report;
-use samples::{Sampler, Seen, Subject};
+use samples::{Nics, Sampler, Seen, Subject};
 use sender::{Done, Plan, now_ns};
 
 /// Time between the order to start and the start, by which every sender has received it.

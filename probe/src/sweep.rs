@@ -12,13 +12,12 @@ use std::time::Duration;
 use clap::Args;
 use clap::builder::{RangedI64ValueParser, RangedU64ValueParser};
 
+use crate::Error;
 use crate::clock::Clock;
 use crate::connection::Server;
-use crate::error::Error;
-use crate::interruption::Interruption;
 use crate::machine::Machine;
 use crate::output::Report as _;
-use crate::progress::Progress;
+use crate::progress::{Interruption, Progress};
 use crate::trace;
 use crate::wire::ECHO_MAX;
 pub(crate) use cell::{Cell, Load, Mtu, Protocol};

@@ -5,6 +5,7 @@
 use std::io;
 
 use tabane::control::{self, AskError, Request};
+use tabane::metrics::{Asked, Format, page};
 use tabane::status::Status;
 
 /// The status of the bundle `name`.
@@ -14,11 +15,21 @@ pub fn status(name: &str) -> Result<Status, AskError> {
 }
 
 /// These bundles, each with its status or the reason why there is none.
-#[must_use]
 pub fn all(names: Vec<String>) -> Vec<(String, Result<Status, AskError>)> {
     let ask = |name: String| {
         let status = status(&name);
         (name, status)
     };
     names.into_iter().map(ask).collect()
+}
+
+/// What a scrape gets whose request has this `Accept`: its media type, and the figures of all bundles that are up, those that do
+/// not answer among them.
+pub fn figures(
+    bundles: Vec<(String, Result<Status, AskError>)>,
+    accept: Option<&str>,
+) -> (&'static str, String) {
+    let format = Format::accepted(accept);
+    let asked = bundles.into_iter().map(|(name, status)| Asked { name, status: status.ok() });
+    (format.content_type(), page(&asked.collect::<Vec<_>>(), format))
 }

@@ -28,11 +28,9 @@ use tabane::control::{AskError, Request, ask};
 use tabane::status::Status;
 use tabane_proto::PolicyKind;
 
-use crate::assets::ASSETS;
 use crate::bundles;
 use crate::guard::{Guard, guarded};
 use crate::live::Live;
-use crate::metrics;
 
 /// Bytes of a request's body at most.
 const BODY_BYTES_MAX: usize = 4096;
@@ -201,8 +199,36 @@ async fn stream(State(shared): State<Arc<Shared>>) -> Result<Response, Refusal> 
 async fn figures(State(shared): State<Arc<Shared>>, headers: HeaderMap) -> Result<Response, Refusal> {
     let bundles = apart(move || shared.live.names().map(bundles::all)).await?;
     let accept = headers.get(header::ACCEPT).and_then(|kinds| kinds.to_str().ok());
-    let (kind, text) = metrics::answer(bundles, accept);
+    let (kind, text) = bundles::figures(bundles, accept);
     Ok(([(header::CONTENT_TYPE, kind)], text).into_response())
+}
+
+/// A file of the page, as `make page` has built it from `page/src`: its path, its media type, and what it holds.
+pub(crate) struct Asset {
+    pub(crate) path: &'static str,
+    kind: &'static str,
+    bytes: &'static [u8],
+}
+
+macro_rules! assets {
+    ($($path:literal $kind:literal $file:literal,)+) => {
+        pub(crate) const ASSETS: &[Asset] = &[
+            $(Asset { path: $path, kind: $kind, bytes: include_bytes!(concat!("../page/dist/", $file)) },)+
+        ];
+    };
+}
+
+assets! {
+    "/" "text/html; charset=utf-8" "index.html",
+    "/page.js" "text/javascript; charset=utf-8" "page.js",
+    "/page.css" "text/css; charset=utf-8" "page.css",
+    "/icon.svg" "image/svg+xml" "icon.svg",
+}
+
+impl IntoResponse for &'static Asset {
+    fn into_response(self) -> Response {
+        ([(header::CONTENT_TYPE, self.kind)], self.bytes).into_response()
+    }
 }
 
 #[cfg(test)]

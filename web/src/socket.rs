@@ -10,7 +10,7 @@ use rustix::fs::Mode;
 use rustix::process::umask;
 use tabane::error::BadInput;
 
-use crate::cli::Options;
+use crate::Options;
 use crate::token::Token;
 
 /// A socket that listens.

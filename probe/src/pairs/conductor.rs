@@ -6,9 +6,8 @@ use std::time::{Duration, Instant};
 
 use super::rank::{GATHER, Hello, Order};
 use super::{Found, Options};
-use crate::error::Error;
-use crate::interruption::Interruption;
-use crate::progress::Progress;
+use crate::Error;
+use crate::progress::{Interruption, Progress};
 use crate::wire;
 
 /// A rank may take so long beyond its stream.

@@ -10,8 +10,8 @@ use std::time::{Duration, Instant};
 use serde::{Deserialize, Serialize};
 
 use super::{Found, Options};
-use crate::error::Error;
-use crate::interruption::Interruption;
+use crate::Error;
+use crate::progress::Interruption;
 use crate::serve::{Limits, Server};
 use crate::wire;
 

@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use super::conductor::Direction;
 use super::{Found, Options, picture};
-use crate::error::Error;
+use crate::Error;
 use crate::output::{self, Report as _, figure, table};
 use crate::stats::{quantile, sorted};
 use crate::trace;

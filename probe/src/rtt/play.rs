@@ -5,11 +5,10 @@ use std::net::{Shutdown, TcpStream};
 
 use super::order::Order;
 use super::stages::Stages;
+use crate::Error;
 use crate::clock::{Clock, microseconds};
 use crate::connection::Server;
-use crate::error::Error;
-use crate::interruption::Interruption;
-use crate::progress::Progress;
+use crate::progress::{Interruption, Progress};
 use crate::stamped::{Arrivals, Received, Stamped};
 use crate::trace::RoundTrip;
 use crate::wire::{Ask, Passage};

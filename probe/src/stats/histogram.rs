@@ -25,7 +25,6 @@ pub struct Histogram {
 
 impl Histogram {
     /// The histogram of `ordered` values; `None` without values.
-    #[must_use]
     pub fn of(ordered: &[f64]) -> Option<Histogram> {
         let (start, end) = (*ordered.first()?, quantile(ordered, END));
         let bins = bins(ordered, end - start);
@@ -40,7 +39,6 @@ impl Histogram {
     }
 
     /// Where bin `number` begins.
-    #[must_use]
     pub fn edge(&self, number: usize) -> f64 {
         self.start + self.width * number as f64
     }

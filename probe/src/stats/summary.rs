@@ -37,7 +37,6 @@ pub struct Summary {
 
 impl Summary {
     /// The figures of `values` in any order; `None` without values.
-    #[must_use]
     pub fn of(values: &[f64]) -> Option<Summary> {
         let ordered = sorted(values);
         let (min, max) = (*ordered.first()?, *ordered.last()?);
@@ -62,20 +61,17 @@ impl Summary {
     }
 
     /// From the 25th percentile to the 75th.
-    #[must_use]
     pub fn interquartile_range(&self) -> f64 {
         self.p75 - self.p25
     }
 
     /// The standard deviation as a part of the mean; NaN when the mean is 0.
-    #[must_use]
     pub fn variation(&self) -> f64 {
         self.sd / self.mean
     }
 }
 
 /// `values` in ascending order.
-#[must_use]
 pub fn sorted(values: &[f64]) -> Vec<f64> {
     let mut ordered = values.to_vec();
     ordered.sort_by(f64::total_cmp);
@@ -83,7 +79,6 @@ pub fn sorted(values: &[f64]) -> Vec<f64> {
 }
 
 /// The value below which the part `share` (0 to 1) of the values lies; NaN without values.
-#[must_use]
 pub fn quantile(ordered: &[f64], share: f64) -> f64 {
     let Some(last) = ordered.len().checked_sub(1) else { return f64::NAN };
     let place = share.clamp(0.0, 1.0) * last as f64;

@@ -6,7 +6,7 @@ use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
 use super::Options;
 use super::sender::{self, Done, Plan, Word};
-use crate::error::Error;
+use crate::Error;
 
 /// Senders that are connected and wait for their start.
 pub(super) struct Crew(Vec<Member>);

@@ -14,12 +14,11 @@ use clap::Args;
 use rustix::time::{ClockId, clock_gettime};
 use serde::{Deserialize, Serialize};
 
-use crate::clock::Clock;
+use crate::Error;
+use crate::clock::{Clock, Pace};
 use crate::connection::Server;
-use crate::error::Error;
-use crate::interruption::Interruption;
 use crate::output::print;
-use crate::pace::Pace;
+use crate::progress::Interruption;
 use crate::wire::{Ask, Received};
 
 /// How often a sender that waits for its start checks whether to end.

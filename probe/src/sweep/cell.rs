@@ -10,12 +10,11 @@ use std::time::Duration;
 use clap::ValueEnum;
 use serde::Serialize;
 
-use crate::clock::Clock;
+use crate::Error;
+use crate::clock::{Clock, Pace};
 use crate::connection::Server;
-use crate::cpu::{Shares, Ticks};
-use crate::error::Error;
-use crate::interruption::Interruption;
-use crate::pace::Pace;
+use crate::machine::{Shares, Ticks};
+use crate::progress::Interruption;
 use crate::wire::{Ask, Received};
 
 /// Bytes of an IPv4 and a TCP header, and what IPv6 has more.

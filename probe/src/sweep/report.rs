@@ -3,11 +3,11 @@
 use serde::Serialize;
 
 use super::cell::{Cell, Load, Outcome, Protocol};
+use crate::Error;
+use crate::clock;
 use crate::connection::Server;
-use crate::error::Error;
 use crate::machine::Machine;
 use crate::output::{self, figure, percent, table};
-use crate::pace;
 
 /// The report on all combinations; the schema of `--json`.
 #[derive(Debug, Serialize)]
@@ -80,13 +80,13 @@ impl Row {
         self.lost = (outcome.sent > 0).then(|| (1.0 - messages / outcome.sent as f64).max(0.0));
         self.cpu = outcome.cpu.map(|shares| shares.busy());
         self.softirq = outcome.cpu.map(|shares| shares.softirq);
-        self.reached = self.offered_mbit.map(|offered| pace::is_reached(offered, mbit));
+        self.reached = self.offered_mbit.map(|offered| clock::is_reached(offered, mbit));
     }
 
     fn cells(&self) -> Vec<String> {
         let or_dash = |value: Option<String>| value.unwrap_or_else(|| "-".to_owned());
         let offered = match self.mbit {
-            Some(mbit) => pace::verdict(self.offered_mbit, mbit),
+            Some(mbit) => clock::verdict(self.offered_mbit, mbit),
             None => "FAILED".to_owned(),
         };
         vec![
