@@ -35,7 +35,6 @@ impl Usage {
     }
 
     /// What was used since `earlier`.
-    #[must_use]
     pub fn since(self, earlier: Usage) -> Usage {
         Usage {
             wall_seconds: self.wall_seconds - earlier.wall_seconds,

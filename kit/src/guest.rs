@@ -106,7 +106,6 @@ impl Model {
     }
 
     /// The kernel's module for it.
-    #[must_use]
     pub const fn module(self) -> &'static str {
         match self {
             Model::E1000e => "e1000e",
@@ -131,7 +130,6 @@ impl Default for Flags {
 
 impl Flags {
     /// Whether the command is in the guest already.
-    #[must_use]
     pub fn is_inside(&self) -> bool {
         self.here.is_some()
     }
@@ -182,20 +180,17 @@ impl Guest {
     }
 
     /// Version of its kernel.
-    #[must_use]
     pub fn version(&self) -> &str {
         &self.version
     }
 
     /// The same with a file in its working directory, wherever the original lies.
-    #[must_use]
     pub fn with_file(mut self, name: &'static str, text: String) -> Guest {
         self.files.push((name, text));
         self
     }
 
     /// The same with so many processors; else it has as many as this machine.
-    #[must_use]
     pub fn with_processors(mut self, processors: usize) -> Guest {
         self.processors = processors;
         self
@@ -203,14 +198,12 @@ impl Guest {
 
     /// The same with a PCI device (QEMU's `ivshmem-plain`) whose memory is the file `path` of `bytes`, a power of two: all guests
     /// that have it share it.
-    #[must_use]
     pub fn with_window(mut self, path: &Path, bytes: u64) -> Guest {
         self.window = Some(Window { path: path.to_path_buf(), bytes });
         self
     }
 
     /// The same with these cables.
-    #[must_use]
     pub fn with_cables(mut self, cables: Vec<Cable>) -> Guest {
         self.cables = cables;
         self

@@ -157,7 +157,6 @@ pub fn require_priority() -> Result<(), Missing> {
 }
 
 /// Whether this process is root, and not of a user namespace only.
-#[must_use]
 pub fn is_all_powerful() -> bool {
     let users = std::fs::read_to_string("/proc/self/uid_map").unwrap_or_default();
     rustix::process::getuid().is_root() && users.split_whitespace().eq(["0", "0", "4294967295"])
@@ -178,7 +177,6 @@ pub fn require_program(path: &Path, package: &str) -> Result<(), Missing> {
 }
 
 /// Whether `program` stands in a directory of this process's search path.
-#[must_use]
 pub fn is_installed(program: &str) -> bool {
     is_on_path(&env::var_os("PATH").unwrap_or_default(), program)
 }

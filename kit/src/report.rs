@@ -44,7 +44,6 @@ pub struct Report {
 
 impl Report {
     /// An empty report of the command `name`, whose random numbers come from `seed`.
-    #[must_use]
     pub fn new(name: impl Into<String>, seed: u64) -> Report {
         Report {
             name: name.into(),
@@ -59,7 +58,6 @@ impl Report {
     }
 
     /// Where and when it is measured.
-    #[must_use]
     pub fn machine(&self) -> &Machine {
         &self.machine
     }
@@ -80,19 +78,16 @@ impl Report {
     }
 
     /// What has been measured under `key` so far.
-    #[must_use]
     pub fn measured(&self, key: &str) -> Samples {
         self.samples.get(key).cloned().unwrap_or_else(|| Samples::new("", Vec::new()))
     }
 
     /// Median of the samples under `key`; NaN without any.
-    #[must_use]
     pub fn median(&self, key: &str) -> f64 {
         self.samples.get(key).map_or(f64::NAN, Samples::median)
     }
 
     /// Median of the samples under `key` as a multiple of that of those under `base`.
-    #[must_use]
     pub fn ratio(&self, key: &str, base: &str) -> f64 {
         self.median(key) / self.median(base)
     }

@@ -34,7 +34,7 @@ fn main() -> Result<ExitCode> {
     let mut trials: Vec<Trial> = without_traffic().filter(is_wanted).map(|case| case.trial(None)).collect();
     if wanted.is_none() || trials.is_empty() {
         if !arguments.list && !sandbox::is_inside() {
-            traffic::fresh::build()?;
+            traffic::build()?;
         }
         let lack = match sandbox::enter(&[]) {
             Ok(Side::Outside(code)) => return Ok(code),

@@ -13,9 +13,9 @@ use serde::{Deserialize, Serialize};
 use super::Experiment;
 use super::acks::{self, AS_MANY};
 use super::bidirectional::{self, PORT};
-use super::emulated;
 use super::outcome::{Outcome, spread};
 use super::parallel::{GAINS, Speeds, speeds};
+use super::setting;
 use super::setting::Setting;
 use super::way::{self, WAYS, Way};
 use crate::workload::npb::exchange::Class;
@@ -74,7 +74,7 @@ pub(super) struct Seen {
 }
 
 pub(super) fn run(setting: &Setting) -> Result<Outcome> {
-    let (seen, cost): (Seen, String) = emulated::measured(setting, Experiment::Beside, &MODULES, LIMIT)?;
+    let (seen, cost): (Seen, String) = setting::measured(setting, Experiment::Beside, &MODULES, LIMIT)?;
     let mut outcome = outcome(&seen);
     outcome.remarks.push(cost.into());
     Ok(outcome)

@@ -3,14 +3,14 @@
 //! The NIC is simulated. Beside it, measured in the same run: Ethernet, a veth shaped to 1 Gbit/s, and a window of memory, each
 //! message when the one before it on its connection was answered.
 
-use crate::device::dimmnet::{WITH_BUG, WITHOUT_BUG};
+use crate::device::exchange::{WITH_BUG, WITHOUT_BUG};
 use anyhow::Result;
 
-use super::ethernet;
 use super::memory::{self, Speed};
 use super::outcome::Outcome;
 use super::setting::Setting;
 use super::simulated::{exchange, is_about};
+use super::swept;
 use super::swept::Swept;
 use tabane_kit::report::{Samples, Verdict};
 
@@ -78,7 +78,7 @@ fn measure(setting: &Setting, outcome: &mut Outcome) -> Result<()> {
     for (size, with_bug, published) in PUBLISHED {
         let flags = flags(size);
         let flags = flags.each_ref().map(String::as_str);
-        let ethernet = ethernet::sweep(setting, 1_500, &flags)?;
+        let ethernet = swept::sweep_ethernet(setting, 1_500, &flags)?;
         let beside = medians(&ethernet);
         for ((count, published), own) in COUNTS.into_iter().zip(published).zip(&ethernet) {
             let what = format!("{size} KB x {count} over 1 Gbit/s");

@@ -27,8 +27,6 @@ pub mod cgroup;
 mod connections;
 mod course;
 pub mod device;
-mod emulated;
-mod ethernet;
 mod gathering;
 mod latecomers;
 mod matrix;
@@ -71,9 +69,9 @@ use anyhow::{Context, Result};
 use clap::ValueEnum;
 
 use course::Course;
-use emulated::Emulated;
 pub use options::Options;
 use outcome::Outcome;
+use setting::Emulated;
 use setting::Setting;
 use tabane_kit::prerequisites::{
     BONNIE, BUSYBOX, ETHTOOL, GANESHA, IPERF3, MODPROBE, MPIRUN, NFS_CAT, QEMU, Tool,

@@ -3,14 +3,14 @@
 //! The NIC is simulated. Beside it, measured: segments that fit the MTU, one by one, over a veth of 1 Gbit/s and over a window of
 //! memory, each message when the one before was answered.
 
-use crate::device::dimmnet::{WITH_BUG, WITHOUT_BUG};
+use crate::device::exchange::{WITH_BUG, WITHOUT_BUG};
 use anyhow::Result;
 
-use super::ethernet;
 use super::memory::{self, Speed};
 use super::outcome::{Outcome, spread};
 use super::setting::Setting;
 use super::simulated::{exchange, is_about};
+use super::swept;
 use super::swept::Swept;
 
 /// Bytes of a message.
@@ -61,7 +61,7 @@ fn flags(mtus: &[&str]) -> [String; 7] {
 fn over_ethernet(setting: &Setting, outcome: &mut Outcome) -> Result<()> {
     let mtus = &MTUS[..OVER_ETHERNET];
     for (mtu, own) in
-        mtus.iter().zip(ethernet::sweep(setting, 9_000, &flags(mtus).each_ref().map(String::as_str))?)
+        mtus.iter().zip(swept::sweep_ethernet(setting, 9_000, &flags(mtus).each_ref().map(String::as_str))?)
     {
         outcome.own(format!("MTU {mtu} over 1 Gbit/s"), own.megabytes());
     }

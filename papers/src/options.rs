@@ -6,8 +6,8 @@ use clap::builder::{PossibleValuesParser, RangedU64ValueParser};
 use clap::{Parser, ValueEnum};
 
 use super::Experiment;
+use tabane_kit::bundle::Common;
 use tabane_kit::guest;
-use tabane_kit::options::Common;
 use tabane_kit::prerequisites::Tool;
 
 /// The papers' measurements, repeated: published figures, those of this machine, and whether the findings hold

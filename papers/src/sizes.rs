@@ -4,14 +4,14 @@
 //! waits until the one before was answered, as the paper's rate of 7 MB/s over gigabit Ethernet says that its did; as a contrast
 //! a stream through the window, whose messages wait for none.
 
-use crate::device::dimmnet::{WITH_BUG, WITHOUT_BUG};
+use crate::device::exchange::{WITH_BUG, WITHOUT_BUG};
 use anyhow::Result;
 
-use super::ethernet;
 use super::memory::{self, Speed};
 use super::outcome::{Outcome, spread};
 use super::setting::Setting;
 use super::simulated::{ABOUT, exchange, is_about};
+use super::swept;
 use super::swept::Swept;
 
 /// Published MB/s: with the bug, without, and over gigabit Ethernet.
@@ -68,7 +68,7 @@ pub(super) fn run(setting: &Setting) -> Result<Outcome> {
 fn measure(setting: &Setting, outcome: &mut Outcome) -> Result<()> {
     let sizes = PUBLISHED.map(|(size, _)| (size << 10).to_string()).join(",");
     let flags = ["--answered", "--protocols", "tcp", "--sizes", &sizes];
-    let swept = ethernet::sweep(setting, 1_500, &flags)?;
+    let swept = swept::sweep_ethernet(setting, 1_500, &flags)?;
     for ((size, [.., published]), own) in PUBLISHED.iter().zip(swept) {
         let published = published.map(|value| ("Ethernet", value));
         outcome.compared(format!("{size} KB over 1 Gbit/s"), published.as_slice(), own.megabytes());

@@ -3,11 +3,13 @@
 use std::net::IpAddr;
 
 use anyhow::{Context, Result};
+use tabane_kit::process;
+use tabane_kit::rate::Bitrate;
+use tabane_kit::report::Samples;
+use tabane_kit::topology::{LinkPlan, Plan, Topology, address, nic};
+use tabane_kit::workload::probe::Probe;
 
 use super::setting::Setting;
-use tabane_kit::report::Samples;
-use tabane_kit::topology::{Topology, address};
-use tabane_kit::workload::probe::Probe;
 
 /// How long each combination is measured.
 const SECONDS: &str = "0.5";
@@ -72,4 +74,20 @@ pub(super) fn add_round(
         own.cpu.push(100.0 * figure("cpu")?);
     }
     Ok(())
+}
+
+/// Measures every combination of `flags` over Ethernet of this MTU, in bytes.
+pub(super) fn sweep_ethernet(setting: &Setting, mtu: u32, flags: &[&str]) -> Result<Vec<Swept>> {
+    sweep(setting, &ethernet_hosts(2, mtu)?, flags)
+}
+
+/// So many hosts on gigabit Ethernet as P3 had it beside its device: one link, and NICs that neither segment nor merge.
+pub(super) fn ethernet_hosts(count: usize, mtu: u32) -> Result<Topology> {
+    let link = LinkPlan { mtu, ..LinkPlan::shaped(Bitrate::gbit(1)) };
+    let topology = Topology::build(Plan { hosts: count, ..Plan::two_hosts(vec![link]) })?;
+    for host in topology.hosts() {
+        let mut ethtool = host.command("ethtool");
+        process::run(ethtool.args(["-K", &nic(0), "tso", "off", "gso", "off", "gro", "off"]))?;
+    }
+    Ok(topology)
 }

@@ -59,37 +59,31 @@ impl Direction {
 
 impl Impairment {
     /// Nothing comes out.
-    #[must_use]
     pub fn black_hole() -> Impairment {
         Impairment { black_hole: true, ..Impairment::default() }
     }
 
     /// This share of the frames vanishes.
-    #[must_use]
     pub fn loss(share: f64) -> Impairment {
         Impairment { loss: share, ..Impairment::default() }
     }
 
     /// In this share of the frames a bit is flipped.
-    #[must_use]
     pub fn corruption(share: f64) -> Impairment {
         Impairment { corruption: share, ..Impairment::default() }
     }
 
     /// Frames take this time.
-    #[must_use]
     pub fn delay(delay: Duration) -> Impairment {
         Impairment { delay, ..Impairment::default() }
     }
 
     /// Frames go at this rate.
-    #[must_use]
     pub fn rate(rate: Bitrate) -> Impairment {
         Impairment { rate: Some(rate), ..Impairment::default() }
     }
 
     /// Whether it acts on single frames, so that a superframe must not pass whole.
-    #[must_use]
     pub fn needs_single_frames(&self) -> bool {
         self.loss > 0.0
             || self.corruption > 0.0

@@ -45,7 +45,6 @@ impl Visit {
     }
 
     /// What the guest said last.
-    #[must_use]
     pub fn last_words(&self) -> String {
         self.errand.last_words()
     }

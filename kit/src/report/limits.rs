@@ -97,13 +97,11 @@ impl Limits {
     }
 
     /// The commands that have rows; of scenarios, `run`.
-    #[must_use]
     pub fn commands(&self) -> BTreeSet<&str> {
         self.0.keys().filter_map(|id| id.split('.').next()).collect()
     }
 
     /// The scenarios that have rows.
-    #[must_use]
     pub fn scenarios(&self) -> BTreeSet<&str> {
         self.0.keys().filter_map(|id| id.strip_prefix("run.")?.split('.').next()).collect()
     }

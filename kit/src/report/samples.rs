@@ -21,19 +21,16 @@ fn numbers<'de, D: Deserializer<'de>>(values: D) -> Result<Vec<f64>, D::Error> {
 
 impl Samples {
     /// `values` in `unit`.
-    #[must_use]
     pub const fn new(unit: &'static str, values: Vec<f64>) -> Samples {
         Samples { unit: Cow::Borrowed(unit), values }
     }
 
     /// The unit.
-    #[must_use]
     pub fn unit(&self) -> &str {
         &self.unit
     }
 
     /// The values, in the order they were measured.
-    #[must_use]
     pub fn values(&self) -> &[f64] {
         &self.values
     }
@@ -44,19 +41,16 @@ impl Samples {
     }
 
     /// The middle value, or the mean of the two middle ones; NaN without values.
-    #[must_use]
     pub fn median(&self) -> f64 {
         quantile(&sorted(&self.values), 0.5)
     }
 
     /// The smallest value; infinite without values.
-    #[must_use]
     pub fn min(&self) -> f64 {
         self.values.iter().copied().fold(f64::INFINITY, f64::min)
     }
 
     /// The largest value; minus infinite without values.
-    #[must_use]
     pub fn max(&self) -> f64 {
         self.values.iter().copied().fold(f64::NEG_INFINITY, f64::max)
     }

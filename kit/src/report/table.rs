@@ -10,7 +10,6 @@ pub struct Table {
 
 impl Table {
     /// A table with this head.
-    #[must_use]
     pub fn new(head: &[&str]) -> Table {
         Table { rows: vec![head.iter().map(ToString::to_string).collect()] }
     }

@@ -6,6 +6,7 @@ use serde_json::Value;
 
 /// One requirement, what was wanted and what was got.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[must_use = "a verdict that no report has judges nothing"]
 pub struct Verdict {
     /// Name of the figure.
     pub id: String,
@@ -19,7 +20,6 @@ pub struct Verdict {
 
 impl Verdict {
     /// Wants `got` to be within `bound`.
-    #[must_use]
     pub fn within(id: &str, got: f64, bound: Bound) -> Verdict {
         match bound {
             Bound::Least(floor) => Verdict::at_least(id, got, floor),
@@ -29,19 +29,16 @@ impl Verdict {
     }
 
     /// Wants `got` to be `floor` or more.
-    #[must_use]
     pub fn at_least(id: &str, got: f64, floor: f64) -> Verdict {
         Verdict { id: id.into(), want: format!(">= {floor}"), got: got.into(), ok: got >= floor }
     }
 
     /// Wants `got` to be `ceiling` or less.
-    #[must_use]
     pub fn at_most(id: &str, got: f64, ceiling: f64) -> Verdict {
         Verdict { id: id.into(), want: format!("<= {ceiling}"), got: got.into(), ok: got <= ceiling }
     }
 
     /// Wants `got` to be `wanted`.
-    #[must_use]
     pub fn equals<T: Into<Value> + PartialEq>(id: &str, got: T, wanted: T) -> Verdict {
         let ok = got == wanted;
         let wanted: Value = wanted.into();

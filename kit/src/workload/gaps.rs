@@ -37,26 +37,22 @@ impl Gaps {
     }
 
     /// The longest gap; what is shorter than a millisecond counts as none.
-    #[must_use]
     pub fn longest(&self) -> Gap {
         self.longest_within(0, u64::MAX)
     }
 
     /// The longest of the gaps that overlap the time from `from_ns` to `to_ns`.
-    #[must_use]
     pub fn longest_within(&self, from_ns: u64, to_ns: u64) -> Gap {
         let overlaps = |gap: &&Gap| gap.at_ns <= to_ns && gap.end_ns() >= from_ns;
         self.kept.iter().filter(overlaps).max_by_key(|gap| gap.length).copied().unwrap_or_default()
     }
 
     /// From the first arrival to the last.
-    #[must_use]
     pub fn duration(&self) -> Duration {
         Duration::from_nanos(self.first_ns.map_or(0, |first_ns| self.last_ns.saturating_sub(first_ns)))
     }
 
     /// From `start_ns` of CLOCK_MONOTONIC to the last arrival; zero without one.
-    #[must_use]
     pub fn until_last(&self, start_ns: u64) -> Duration {
         Duration::from_nanos(self.last_ns.saturating_sub(start_ns))
     }

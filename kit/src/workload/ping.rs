@@ -25,7 +25,6 @@ pub struct Pings {
 
 impl Pings {
     /// Requests that were not answered.
-    #[must_use]
     pub fn lost(&self) -> u64 {
         self.sent.saturating_sub(self.trips_ms.len() as u64)
     }

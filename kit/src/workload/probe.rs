@@ -49,7 +49,6 @@ impl<'a> Probe<'a> {
     }
 
     /// Process id of the server.
-    #[must_use]
     pub fn pid(&self) -> u32 {
         self.server.pid()
     }

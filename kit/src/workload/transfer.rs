@@ -111,7 +111,6 @@ struct Received {
 
 impl Source {
     /// A file of `bytes` random bytes made from `seed`.
-    #[must_use]
     pub fn random(bytes: u64, seed: u64) -> Source {
         let mut content = vec![0; usize::try_from(bytes.min(PERIOD)).expect("a period fits into memory")];
         Random::new(seed, random::Stream::Traffic).fill(&mut content);
@@ -170,7 +169,6 @@ impl Transfer {
     }
 
     /// Bytes that have arrived so far.
-    #[must_use]
     pub fn arrived(&self) -> u64 {
         self.arrived.load(Ordering::Relaxed)
     }
@@ -257,7 +255,6 @@ impl Received {
 
 impl Outcome {
     /// Mean speed in 10^9 bits per second.
-    #[must_use]
     pub fn gbps(&self) -> f64 {
         self.bytes as f64 * 8e-9 / self.gaps.duration().as_secs_f64()
     }

@@ -33,13 +33,12 @@ use clap::{Args, ValueEnum};
 
 use forge::{Attack, Stranger};
 use hostile::Hostile;
-use tabane_kit::bundle::{self, Bundle};
-use tabane_kit::options::Common;
+use tabane_kit::bundle::{self, Bundle, Common};
+use tabane_kit::process;
 use tabane_kit::progress;
 use tabane_kit::rate::Bitrate;
 use tabane_kit::report::Report;
 use tabane_kit::status::{Questions, Status};
-use tabane_kit::tool;
 use tabane_kit::topology::{LinkPlan, Plan, Topology};
 
 /// Links of each host, of which the hostile node hears one.
@@ -126,6 +125,6 @@ fn with_key(daemon: &Path, key: &str) -> bundle::Options {
 
 /// Has the program itself write a new key to `path`, which is returned.
 fn new_key(daemon: &Path, path: &Path) -> Result<String> {
-    tool::run(Command::new(daemon).arg("genkey").arg(path))?;
+    process::run(Command::new(daemon).arg("genkey").arg(path))?;
     Ok(path.to_string_lossy().into_owned())
 }

@@ -16,7 +16,7 @@ use clap::builder::RangedU64ValueParser;
 
 use crate::commands::engines::waiting;
 use path::{BUNDLE_1, MEMORY_PATHS, PATHS};
-use tabane_kit::options::Common;
+use tabane_kit::bundle::Common;
 use tabane_kit::prerequisites::{IPERF3, MPTCPIZE, Tool};
 use tabane_kit::progress;
 use tabane_kit::report::Report;

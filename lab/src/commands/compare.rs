@@ -16,7 +16,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 use tabane_probe::stats::rank_sum;
 
-use crate::figures::number;
+use crate::number;
 use tabane_kit::machine::Machine;
 use tabane_kit::prerequisites::Missing;
 use tabane_kit::report::{Report, Samples, Table, Verdict};

@@ -14,9 +14,8 @@ use anyhow::Result;
 use clap::Args;
 use clap::builder::RangedU64ValueParser;
 
-use tabane_kit::bundle::{self, Bundle};
+use tabane_kit::bundle::{self, Bundle, Common};
 use tabane_kit::clock::monotonic_ns;
-use tabane_kit::options::Common;
 use tabane_kit::prerequisites::{IPERF3, Tool};
 use tabane_kit::progress;
 use tabane_kit::rate::Bitrate;

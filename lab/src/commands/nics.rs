@@ -93,7 +93,6 @@ struct Measured {
 
 impl Options {
     /// Whether this is the work of one of the guests.
-    #[must_use]
     pub fn is_inside(&self) -> bool {
         self.pair.is_inside()
     }

@@ -25,9 +25,8 @@ use clap::builder::RangedU64ValueParser;
 
 use agenda::{Agenda, Event};
 use connections::Connections;
-use tabane_kit::bundle::{self, Bundle};
+use tabane_kit::bundle::{self, Bundle, Common};
 use tabane_kit::clock::wait_for;
-use tabane_kit::options::Common;
 use tabane_kit::progress;
 use tabane_kit::rate::Bitrate;
 use tabane_kit::report::Report;

@@ -18,7 +18,7 @@ use tabane_kit::prerequisites::{TEAMNL, Tool};
 use tabane_kit::topology::{Topology, address, nic};
 use tabane_kit::workload::watchers::Watchers;
 use tabane_kit::workload::{Stream, ping_pong};
-use tabane_kit::{bonding, mptcp};
+use tabane_kit::bonding;
 
 /// How long a path of the kernel's may take to carry its first packet; LACP needs some seconds.
 const CARRIES_WITHIN: Duration = Duration::from_secs(20);
@@ -255,7 +255,7 @@ impl Contestant {
         let mut way = Way { bundles: Vec::new(), watchers: Vec::new(), tunnel: None, is_ordered };
         match self {
             Contestant::BestLink | Contestant::Netem => {}
-            Contestant::Mptcp => mptcp::announce(topology)?,
+            Contestant::Mptcp => bonding::announce_subflows(topology)?,
             Contestant::Kernel(key) => {
                 start_kernels(topology, key)?;
                 wait_until_it_carries(topology, self.address(scenario, 1))?;

@@ -20,9 +20,9 @@ use super::figure::Measure;
 use super::flows::{Around, Mark, Running, figures};
 use super::netem;
 use super::plan::{FlowKind, Router, Scenario};
+use tabane_kit::bonding;
 use tabane_kit::clock::{Moment, monotonic_ns};
 use tabane_kit::emulator::{Coalescing, Direction, Impairment};
-use tabane_kit::mptcp;
 use tabane_kit::rate::Bitrate;
 use tabane_kit::topology::{LinkPlan, Pacer, Plan, RouterPlan, Topology, Wiring, address};
 use tabane_kit::workload::Stream;
@@ -64,7 +64,7 @@ pub(super) fn run(
     }
     measures.extend(reordered(&way.reordered()?));
     if contestant == Contestant::Mptcp {
-        mptcp::check(&topology)?;
+        bonding::check_subflows(&topology)?;
     }
     way.stop()?;
     Ok(measures)

@@ -9,7 +9,7 @@ use nix::unistd::Pid;
 use tabane_kit::clock::wait_for;
 use tabane_kit::netns::Namespace;
 use tabane_kit::prerequisites::{SETPRIV, TMUX};
-use tabane_kit::tool;
+use tabane_kit::process;
 use tempfile::TempDir;
 
 use crate::case::Need::{self, Daemon, Tool};
@@ -49,7 +49,7 @@ impl<'a> Terminal<'a> {
     fn tmux(&self, arguments: &[&str]) -> Result<String> {
         let mut command = self.host.command("tmux");
         command.env("LC_ALL", "C.UTF-8").arg("-S").arg(self.file("socket"));
-        tool::run(command.args(arguments))
+        process::run(command.args(arguments))
     }
 
     /// All that was shown since the start, and the same with the lines joined that the terminal has broken.

@@ -161,13 +161,11 @@ pub struct Sent {
 
 impl Sent {
     /// Thousands of packets per second; none under a sender that waits for ever.
-    #[must_use]
     pub fn kpps(&self) -> f64 {
         self.interval.map_or(0.0, |interval| 1e-3 / interval.as_secs_f64())
     }
 
     /// Payload per second.
-    #[must_use]
     pub fn mbit(&self) -> f64 {
         self.kpps() * self.message as f64 * 8.0 / 1e3
     }
@@ -175,7 +173,6 @@ impl Sent {
 
 impl Machine {
     /// Sends.
-    #[must_use]
     pub fn send(&self, load: &Load) -> Sent {
         let mut run = Run::new(self, load);
         while run.card.departures().len() < load.packets && run.step() {}
@@ -191,7 +188,6 @@ impl Machine {
     }
 
     /// The benchmark at start, from which [`Fragments::Auto`] chooses.
-    #[must_use]
     pub fn costs(&self, reclaim: Method) -> Costs {
         let mut costs = Costs::default();
         for trial in Costs::trials() {

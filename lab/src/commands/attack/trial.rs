@@ -15,7 +15,7 @@ use super::{LINKS, Scene, with_key};
 use tabane_kit::bundle::{self, Bundle, DEVICE};
 use tabane_kit::clock::{monotonic_ns, wait_for};
 use tabane_kit::cpu::used_during;
-use tabane_kit::memory;
+use tabane_kit::process;
 use tabane_kit::status::{Questions, Status};
 use tabane_kit::topology::nic;
 use tabane_kit::workload::sequence::{Pace, Sequence};
@@ -107,7 +107,7 @@ pub(super) fn run(scene: &mut Scene<'_>, attack: Attack, span: Duration, seed: u
     let pid = scene.bundles[VICTIM].pid().context("the victim's daemon has ended")?;
     wait_for("memory that is in use", WARM_WITHIN, || is_warm(pid))?;
     let before = measure(&transfer, pid, || rest(span))?.0;
-    let (memory, statuses, began_ns) = (memory::resident_mib(pid)?, scene.statuses()?, monotonic_ns()?);
+    let (memory, statuses, began_ns) = (process::resident_mib(pid)?, scene.statuses()?, monotonic_ns()?);
     let (device, answers) = (watch_device(scene)?, watch_answers(scene)?);
     let (during, tried) = measure(&transfer, pid, || match attack {
         Attack::WrongKey => intrude(scene, span),
@@ -120,7 +120,7 @@ pub(super) fn run(scene: &mut Scene<'_>, attack: Attack, span: Duration, seed: u
     thread::sleep(CONSEQUENCES);
     let (forged_frames, answered) = (device.finish()?, answers.finish()?);
     let ends = scene.statuses()?;
-    let grown_mib = memory::resident_mib(pid)? - memory;
+    let grown_mib = process::resident_mib(pid)? - memory;
     let after = measure(&transfer, pid, || rest(span))?.0;
 
     let (datagrams, file) = (sequence.finish()?, transfer.finish()?);
@@ -143,9 +143,9 @@ pub(super) fn run(scene: &mut Scene<'_>, attack: Attack, span: Duration, seed: u
 
 /// Whether the daemon has touched the memory that its traffic uses, all of which it made room for at its start.
 fn is_warm(pid: u32) -> Result<Option<()>> {
-    let before = memory::resident_mib(pid)?;
+    let before = process::resident_mib(pid)?;
     thread::sleep(WARM);
-    Ok((memory::resident_mib(pid)? - before < WARM_MIB).then_some(()))
+    Ok((process::resident_mib(pid)? - before < WARM_MIB).then_some(()))
 }
 
 /// What the transfer gets and the daemon takes while `work` is done.

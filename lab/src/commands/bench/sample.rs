@@ -15,7 +15,7 @@ use tabane_kit::cpu::used_during;
 use tabane_kit::report::Report;
 use tabane_kit::topology::Topology;
 use tabane_kit::workload::iperf::{Flow, Server};
-use tabane_kit::workload::{datagrams, home, ping_pong};
+use tabane_kit::workload::{datagrams, ping_pong};
 
 /// Time that a flow gets to reach its speed before round trips beside it are measured.
 const SETTLE: Duration = Duration::from_millis(300);
@@ -93,7 +93,7 @@ impl Bench<'_> {
     /// Between two threads of this process; there is no kernel's stack to count anything.
     fn at_home(&mut self) -> Result<()> {
         let duration = Duration::from_secs(self.seconds.into());
-        let (bytes, used) = used_during(&[], || Ok(home::stream(duration)? as f64))?;
+        let (bytes, used) = used_during(&[], || Ok(ping_pong::stream_at_home(duration)? as f64))?;
         self.push("gbps", bytes * 8.0 / 1e9 / duration.as_secs_f64());
         self.push("cpu_s_per_gb", used.machine_seconds / (bytes / 1e9));
         let idle = ping_pong::play_at_home(Duration::from_secs(1))?;

@@ -2,7 +2,7 @@
 
 use super::path::{MEMORY_PATHS, PATHS, Path};
 use crate::commands::engines::waiting;
-use crate::figures::number;
+use crate::number;
 use tabane_kit::report::{Bound, Report, Table, Verdict};
 
 use Bound::{Least, Most};

@@ -10,7 +10,7 @@ use anyhow::Result;
 use tabane_engine::receive::Method;
 
 use super::{SETTLE, choose, share_during};
-use crate::figures::number;
+use crate::number;
 use tabane_kit::bundle::{self, Bundle};
 use tabane_kit::report::{Report, Table, Verdict};
 use tabane_kit::topology::Topology;

@@ -16,8 +16,8 @@ use crate::commands::pair::{Ending, LINKS};
 use tabane_kit::counters::received_bytes;
 use tabane_kit::guest::pair::{self, ANSWER_WITHIN, Answers, Talk};
 use tabane_kit::netns::Namespace;
+use tabane_kit::process;
 use tabane_kit::progress;
-use tabane_kit::tool;
 use tabane_kit::topology::nic;
 use tabane_kit::workload::Stream;
 use tabane_kit::workload::iperf::{Flow, Server};
@@ -90,7 +90,7 @@ fn answer(options: &Options, host: &Namespace, daemon: &Path) -> Result<()> {
 fn moderate(host: &Namespace, wait_us: u32) -> Result<()> {
     (0..LINKS).try_for_each(|link| {
         let mut ethtool = host.command("ethtool");
-        tool::run(ethtool.args(["-C", &nic(link), "rx-usecs", &wait_us.to_string()])).map(drop)
+        process::run(ethtool.args(["-C", &nic(link), "rx-usecs", &wait_us.to_string()])).map(drop)
     })
 }
 

@@ -4,7 +4,7 @@ use std::fs;
 
 use anyhow::{Context, Result};
 
-use tabane_kit::memory;
+use tabane_kit::process;
 use tabane_kit::strip;
 
 /// Columns of the figure.
@@ -24,7 +24,7 @@ pub(super) struct Vitals {
 impl Vitals {
     /// Looks at the process `pid`.
     pub(super) fn look(&mut self, pid: u32) -> Result<()> {
-        self.memory.push(memory::resident_mib(pid)?);
+        self.memory.push(process::resident_mib(pid)?);
         self.descriptors.push(descriptors(pid)? as f64);
         Ok(())
     }

@@ -10,7 +10,7 @@ use tabane_io::{Offload, Tap, TapQueue, TapSpec};
 use tabane_kit::bundle::{DEVICE, program};
 use tabane_kit::netns::Namespace;
 use tabane_kit::prerequisites::require_priority;
-use tabane_kit::tool;
+use tabane_kit::process;
 use tabane_kit::topology::{Topology, nic};
 use tempfile::NamedTempFile;
 
@@ -83,7 +83,7 @@ fn without_rights() -> Result<()> {
     let topology = Topology::build(plan(&[FAST; 2]))?;
     let mut command = topology.host(0).command("setpriv");
     command.args(["--reuid", "65534", "--regid", "65534", "--clear-groups"]).arg(program(None)?);
-    let answer = tool::run(command.args(["doctor", "--nic", &nic(0), "--nic", &nic(1)]))?;
+    let answer = process::run(command.args(["doctor", "--nic", &nic(0), "--nic", &nic(1)]))?;
     ensure!(!answer.contains("finding"), "{answer}");
     for unseen in ["what the device takes", "whether flows have gates", "whether the links share a switch"] {
         ensure!(answer.contains(unseen), "{unseen} is not said to be unseen: {answer}");
