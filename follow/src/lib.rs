@@ -22,7 +22,6 @@ pub mod fleet;
 pub mod follower;
 pub mod plan;
 pub mod rotate;
-pub mod running;
 
 use std::collections::BTreeMap;
 

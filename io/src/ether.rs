@@ -1,6 +1,6 @@
 //! Ethernet links: a cell is a frame of its own EtherType, and the NIC needs no IP address.
 //!
-//! A packet socket sends and receives (`socket.rs`, `send.rs`, `receive.rs`), a frame per cell and many per call. Where
+//! A packet socket sends and receives (`socket.rs`), a frame per cell and many per call. Where
 //! the NIC allows it, AF_XDP does so in its place (`xdp.rs`); the packet socket then only receives what AF_XDP leaves.
 //! The core knows peers by socket addresses, so Ethernet addresses are written as such (`frame.rs`); what goes to a
 //! multicast address goes to an Ethernet group of Tabane.
@@ -10,8 +10,6 @@
 
 mod coalesce;
 mod frame;
-mod receive;
-mod send;
 mod socket;
 mod xdp;
 
@@ -23,17 +21,13 @@ use std::time::Duration;
 use tabane_engine::reclaim;
 use thiserror::Error;
 
-use crate::Notice;
 use crate::link::{Link, ReceiveBuffer, Sent};
 use crate::netlink::{self, NetlinkError, Nic};
-use crate::sockets;
+use crate::{Notice, sockets};
 use coalesce::Coalescer;
-pub use frame::{ETHER_TYPE, ETHERNET, HEAD, ethernet, head};
-pub use frame::{GROUP, Mac};
+pub use frame::{ETHER_TYPE, ETHERNET, GROUP, HEAD, Mac, ethernet, head};
 use frame::{address_of, mac_of};
-use receive::Stage;
-use send::{Way, is_run, send_run};
-use socket::CellSocket;
+use socket::{CellSocket, Stage, Way, is_run, send_run};
 use xdp::Xdp;
 
 /// How often the rings of AF_XDP are polled for room: a batch leaves in this time at 10 Gbit/s.

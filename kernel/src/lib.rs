@@ -27,7 +27,6 @@ pub mod load;
 pub mod load;
 mod path;
 mod reorder;
-mod slots;
 
 pub use layout::{AgainCounts, Counts, OVERHEAD, ReorderCounts, Traffic, Volume};
 pub use load::{places, verified};

@@ -11,13 +11,12 @@ use tabane_io::tcx::{self, Direction};
 use crate::Error;
 use crate::again::Again;
 use crate::layout::{
-    AgainCounts, Config, Counts, LINKS, NEWCOMERS, NO_LINK, PATH_UP, PEER_READY, PEER_RECEIVED, PEER_SENDERS,
-    PEER_STRIPED, PEER_WEIGHTED, Path, Peer, SEAT_PEER_SHIFT, SEATED, SENDERS, SLOTS, Sender, Source,
-    THIS_HOST, TIME_SHIFT, Traffic, Volume,
+    self, AgainCounts, Config, Counts, LINKS, NEWCOMERS, NO_LINK, PATH_UP, PEER_READY, PEER_RECEIVED,
+    PEER_SENDERS, PEER_STRIPED, PEER_WEIGHTED, Path, Peer, SEAT_PEER_SHIFT, SEATED, SENDERS, SLOTS, Sender,
+    Source, THIS_HOST, TIME_SHIFT, Traffic, Volume,
 };
 use crate::load::{self, Loaded};
 use crate::reorder::Reorder;
-use crate::slots;
 
 /// What a kernel path is made for.
 #[derive(Clone, Copy, Debug)]
@@ -435,7 +434,7 @@ impl KernelPath {
                 .map_or(0, |there| there.link.weight)
         });
         let state = &mut self.peers[peer];
-        slots::assign(&mut state.slots, &weights);
+        layout::assign(&mut state.slots, &weights);
         let ready = if state.is_ready { PEER_READY } else { 0 };
         let (choosing, newcomers) = match state.policy {
             Policy::Hash => (0, [NO_LINK; NEWCOMERS]),
