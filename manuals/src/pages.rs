@@ -9,7 +9,7 @@ use clap_mangen::Man;
 use clap_mangen::roff::{Roff, bold, roman};
 use tabane::error::CODES;
 
-use crate::commands::is_another;
+use crate::is_another;
 
 /// What the foot and the head of each page say.
 pub(crate) const SOURCE: &str = concat!("tabane ", env!("CARGO_PKG_VERSION"));

@@ -10,7 +10,7 @@ use tabane::events::KINDS;
 use tabane::metrics::families;
 use tabane::status::{REASONS, counters};
 
-use crate::commands::is_another;
+use crate::is_another;
 
 /// Name and text of each page.
 pub fn pages() -> Vec<(&'static str, String)> {

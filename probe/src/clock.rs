@@ -3,7 +3,6 @@
 use std::thread;
 use std::time::{Duration, Instant};
 
-
 /// Reading the clock should cost less than this, in nanoseconds; a report says when it costs more.
 pub(crate) const COST_ALLOWED_NS: f64 = 50.0;
 /// Reads in each of the batches by which the cost is measured.

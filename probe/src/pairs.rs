@@ -9,7 +9,6 @@
 //! A launcher starts the ranks and says each one's number; MPI itself carries nothing. So what is measured is TCP, and any
 //! launcher that sets such a variable will do. One pair at a time: pairs that share a link would measure each other.
 
-mod conductor;
 mod picture;
 mod rank;
 mod report;
@@ -22,13 +21,12 @@ use clap::Args;
 use clap::builder::RangedU64ValueParser;
 use serde::{Deserialize, Serialize};
 
-use crate::Error;
 use crate::connection::Server;
 use crate::progress::Interruption;
-use crate::rtt;
 use crate::stats::{quantile, sorted};
 use crate::sweep::{Cell, Load, Mtu, Protocol, seconds};
 use crate::wire::PORT;
+use crate::{Error, rtt};
 use rank::Rank;
 
 /// Hosts at most: a picture shows them, and their pairs take a day.
@@ -93,7 +91,7 @@ pub(crate) fn run(options: &Options) -> Result<(), Error> {
     let interruption = Interruption::listen()?;
     rank::serve(options, rank, |measure| {
         if rank.is_first() {
-            let found = conductor::conduct(options, measure, &interruption)?;
+            let found = rank::conduct(options, measure, &interruption)?;
             report::write(options, &found)
         } else {
             rank::obey(options, rank, measure, &interruption)

@@ -1,9 +1,8 @@
 //! `tabane probe rtt`: a ping-pong, timed from before the send to after the receive (P4).
 //!
 //! P4 plays 1,000 rounds with messages of 1 B and 1 KB over TCP, and counts rounds 201 to 400. Here one connection
-//! carries all sizes, in the order of [`order`], so that they differ in nothing but their size.
+//! carries all sizes, in the order of [`Order`], so that they differ in nothing but their size.
 
-mod order;
 mod play;
 mod report;
 mod stages;
@@ -22,8 +21,7 @@ use crate::progress::Interruption;
 use crate::trace::{self, RoundTrip};
 use crate::window::Window;
 use crate::wire::{ECHO_MAX, SIZES_MAX, STAMPED_MAX};
-use order::Order;
-use play::Game;
+use play::{Game, Order};
 use report::{Report, Source};
 pub(crate) use stages::Stages;
 

@@ -5,7 +5,6 @@
 //! ends. No client gets more bytes than it has sent, but for a short line for each message that it wanted stamped, and only
 //! the client that has connected gets any.
 
-mod datagrams;
 mod session;
 
 use std::collections::BTreeMap;
@@ -23,7 +22,7 @@ use tracing_subscriber::util::SubscriberInitExt;
 
 use crate::Error;
 use crate::wire::{self, Answer};
-pub(crate) use datagrams::with_port;
+pub(crate) use session::with_port;
 
 /// How often a server checks whether it is to end.
 const CHECK_EVERY: Duration = Duration::from_millis(200);

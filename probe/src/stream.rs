@@ -8,7 +8,6 @@
 //! ```
 
 mod crew;
-mod frame;
 mod report;
 mod samples;
 pub(crate) mod sender;
@@ -20,15 +19,14 @@ use std::time::Duration;
 use clap::Args;
 use clap::builder::{RangedI64ValueParser, RangedU64ValueParser};
 
-use crate::Error;
 use crate::clock::Clock;
 use crate::connection::Server;
 use crate::machine::{Machine, Ticks};
 use crate::output::Report as _;
 use crate::progress::{Interruption, Progress};
 use crate::sweep::{mbit, seconds};
-use crate::trace;
 use crate::wire::ECHO_MAX;
+use crate::{Error, trace};
 use crew::Crew;
 use report::Report;
 use samples::{Nics, Sampler, Seen, Subject};

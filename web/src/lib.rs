@@ -16,9 +16,7 @@ mod guard;
 mod live;
 mod routes;
 mod serve;
-mod shown;
 mod socket;
-mod token;
 
 use std::ffi::OsString;
 use std::io::{self, Write};
@@ -34,11 +32,10 @@ use tabane::control::Present;
 use tabane::error::{BadInput, report};
 use tabane_io::Signals;
 
-use guard::Guard;
+use guard::{Guard, Token};
 use live::Live;
 use routes::Shared;
 use socket::Socket;
-use token::Token;
 
 /// Does what the command line `arguments` asks; the first one is the program's name.
 pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {

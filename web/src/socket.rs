@@ -11,7 +11,7 @@ use rustix::process::umask;
 use tabane::error::BadInput;
 
 use crate::Options;
-use crate::token::Token;
+use crate::guard::Token;
 
 /// A socket that listens.
 #[derive(Debug)]

@@ -4,12 +4,11 @@ use std::fs;
 
 use serde::Serialize;
 
-use super::conductor::Direction;
+use super::rank::Direction;
 use super::{Found, Options, picture};
-use crate::Error;
 use crate::output::{self, Report as _, figure, table};
 use crate::stats::{quantile, sorted};
-use crate::trace;
+use crate::{Error, trace};
 
 /// A direction that carries less than this part of the median stands out.
 const SLOW: f64 = 0.8;

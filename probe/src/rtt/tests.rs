@@ -3,7 +3,7 @@
 
 use fastrand::Rng;
 
-use super::order::Order;
+use super::play::Order;
 use super::report::{Report, Source};
 use crate::trace::RoundTrip;
 use crate::window::Window;

@@ -17,8 +17,7 @@ use nix::net::if_::if_nametoindex;
 use nix::sys::socket::{AddressFamily, LinkAddr, SockFlag, SockProtocol, SockType, recvfrom, socket};
 use socket2::{SockFilter, SockRef};
 
-use super::frame::{self, SNAP};
-use super::sender::now_ns;
+use super::sender::{SNAP, now_ns, sender_of};
 use crate::Error;
 
 /// The length of a sample.
@@ -120,7 +119,7 @@ impl Subject {
 
     fn note(&self, frame: &[u8], index: usize, seen: &mut Vec<Seen>) {
         let nic = self.indexes.iter().position(|known| *known == index);
-        let sender = frame::sender(frame);
+        let sender = sender_of(frame);
         let number = sender.and_then(|(port, _)| self.ports.iter().position(|known| *known == port));
         let (Some(nic), Some(number), Some((_, bytes))) = (nic, number, sender) else { return };
         let interval = now_ns().saturating_sub(self.origin_ns) / self.interval_ns.max(1);

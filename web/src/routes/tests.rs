@@ -13,7 +13,7 @@ use tabane::metrics::Format;
 use tower::ServiceExt;
 
 use super::*;
-use crate::token::Token;
+use crate::guard::Token;
 
 const TOKEN: &str = "0123456789abcdef0123456789abcdef";
 const HOST: (&str, &str) = ("host", "127.0.0.1:7480");
