@@ -14,7 +14,6 @@ pub mod bonding;
 pub mod bundle;
 pub mod clock;
 pub mod counters;
-pub mod cpu;
 pub mod emulator;
 pub mod guest;
 pub mod machine;

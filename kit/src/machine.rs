@@ -1,11 +1,10 @@
 //! Where and when something was measured: part of every report.
 
-use std::fmt;
-use std::fs;
 use std::io::{self, Read, Write};
 use std::process::Command;
 use std::thread::available_parallelism;
 use std::time::{Duration, Instant};
+use std::{fmt, fs};
 
 use anyhow::Result;
 use nix::sched::{CpuSet, sched_getaffinity};

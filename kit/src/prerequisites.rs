@@ -1,12 +1,11 @@
 //! What the lab needs of the machine; what is missing is named in one sentence, with the way to get it.
 
 use std::collections::BTreeSet;
-use std::env;
 use std::ffi::OsStr;
-use std::fmt;
 use std::fs::OpenOptions;
 use std::io::ErrorKind;
 use std::path::Path;
+use std::{env, fmt};
 
 use rustix::net::{AddressFamily, SocketType};
 

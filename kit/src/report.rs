@@ -4,24 +4,23 @@
 //! and `verdicts`. A command ends with code 0 when its verdicts are met, or fall short as [`limits`] says, else with code 1.
 
 mod limits;
-mod samples;
-mod table;
 mod verdict;
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
-use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::{fmt, fs};
 
 use anyhow::{Context, Result};
-use serde::Serialize;
+use serde::ser::SerializeStruct;
+use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::{Map, Value};
+use tabane_probe::stats::{quantile, sorted};
 
 use crate::machine::Machine;
 use limits::Judgement;
 pub use limits::Limits;
-pub use samples::Samples;
-pub use table::Table;
 pub use verdict::{Bound, Verdict};
 
 /// What a command found out.
@@ -139,6 +138,125 @@ impl File<'_> {
     }
 }
 
+// Repeated measurements of one quantity.
+
+/// Values in the order they were measured, with their unit.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+pub struct Samples {
+    unit: Cow<'static, str>,
+    #[serde(deserialize_with = "numbers")]
+    values: Vec<f64>,
+}
+
+/// JSON has no word for what is not a number: such values are null there, and left out here.
+fn numbers<'de, D: Deserializer<'de>>(values: D) -> Result<Vec<f64>, D::Error> {
+    Ok(Vec::<Option<f64>>::deserialize(values)?.into_iter().flatten().collect())
+}
+
+impl Samples {
+    /// `values` in `unit`.
+    pub const fn new(unit: &'static str, values: Vec<f64>) -> Samples {
+        Samples { unit: Cow::Borrowed(unit), values }
+    }
+
+    /// The unit.
+    pub fn unit(&self) -> &str {
+        &self.unit
+    }
+
+    /// The values, in the order they were measured.
+    pub fn values(&self) -> &[f64] {
+        &self.values
+    }
+
+    /// Adds a measurement.
+    pub fn push(&mut self, value: f64) {
+        self.values.push(value);
+    }
+
+    /// The middle value, or the mean of the two middle ones; NaN without values.
+    pub fn median(&self) -> f64 {
+        quantile(&sorted(&self.values), 0.5)
+    }
+
+    /// The smallest value; infinite without values.
+    pub fn min(&self) -> f64 {
+        self.values.iter().copied().fold(f64::INFINITY, f64::min)
+    }
+
+    /// The largest value; minus infinite without values.
+    pub fn max(&self) -> f64 {
+        self.values.iter().copied().fold(f64::NEG_INFINITY, f64::max)
+    }
+}
+
+impl Serialize for Samples {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut fields = serializer.serialize_struct("Samples", 5)?;
+        fields.serialize_field("unit", &self.unit)?;
+        fields.serialize_field("values", &self.values)?;
+        fields.serialize_field("median", &self.median())?;
+        fields.serialize_field("min", &self.min())?;
+        fields.serialize_field("max", &self.max())?;
+        fields.end()
+    }
+}
+
+// A table for people: first column to the left, numbers to the right.
+
+/// Rows under a head.
+#[derive(Clone, Debug)]
+pub struct Table {
+    rows: Vec<Vec<String>>,
+}
+
+impl Table {
+    /// A table with this head.
+    pub fn new(head: &[&str]) -> Table {
+        Table { rows: vec![head.iter().map(ToString::to_string).collect()] }
+    }
+
+    /// Adds a row.
+    pub fn row(&mut self, cells: Vec<String>) {
+        self.rows.push(cells);
+    }
+
+    fn widths(&self) -> Vec<usize> {
+        let columns = self.rows.iter().map(Vec::len).max().unwrap_or(0);
+        let width =
+            |column: usize| self.rows.iter().filter_map(|row| row.get(column)).map(|cell| length(cell)).max();
+        (0..columns).map(|column| width(column).unwrap_or(0)).collect()
+    }
+}
+
+impl fmt::Display for Table {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let widths = self.widths();
+        for (number, row) in self.rows.iter().enumerate() {
+            let cells: Vec<String> =
+                row.iter().enumerate().map(|(column, cell)| aligned(column, cell, widths[column])).collect();
+            writeln!(out, "  {}", cells.join("  ").trim_end())?;
+            if number == 0 {
+                writeln!(
+                    out,
+                    "  {}",
+                    "─".repeat(widths.iter().sum::<usize>() + 2 * widths.len().saturating_sub(1))
+                )?;
+            }
+        }
+        Ok(())
+    }
+}
+
+fn aligned(column: usize, cell: &str, width: usize) -> String {
+    let space = " ".repeat(width - length(cell));
+    if column == 0 { format!("{cell}{space}") } else { format!("{space}{cell}") }
+}
+
+fn length(cell: &str) -> usize {
+    cell.chars().count()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -171,5 +289,30 @@ mod tests {
         report.verdict(Verdict::at_most("stall_ms", 120.0, 100.0));
         let code = report.finish(Some(&directory.path().join("test.json"))).unwrap();
         assert_eq!(code, ExitCode::FAILURE);
+    }
+
+    #[test]
+    fn medians_of_odd_and_even_numbers_of_values() {
+        assert_eq!(Samples::new("s", vec![3.0, 1.0, 2.0]).median().to_bits(), 2.0_f64.to_bits());
+        assert_eq!(Samples::new("s", vec![4.0, 1.0]).median().to_bits(), 2.5_f64.to_bits());
+        assert!(Samples::new("s", vec![]).median().is_nan());
+    }
+
+    #[test]
+    fn spread_reaches_from_the_smallest_to_the_largest() {
+        let samples = Samples::new("s", vec![3.0, 1.0, 2.0]);
+        assert_eq!(
+            (samples.min().to_bits(), samples.max().to_bits()),
+            (1.0_f64.to_bits(), 3.0_f64.to_bits())
+        );
+    }
+
+    #[test]
+    fn columns_are_as_wide_as_their_widest_cell() {
+        let mut table = Table::new(&["path", "µs"]);
+        table.row(vec!["bare veth".into(), "1234".into()]);
+        table.row(vec!["x".into(), "5".into()]);
+        let expected = "  path         µs\n  ───────────────\n  bare veth  1234\n  x             5\n";
+        assert_eq!(table.to_string(), expected);
     }
 }

@@ -5,16 +5,15 @@
 //!
 //! 1. [`cases`], [`mod@file`], [`units`]: from the file's text to [`plan`]s, and back.
 //! 2. [`able`]: what a place cannot do, in one sentence.
-//! 3. [`contestant`] (with [`tunnel`] and [`netem`]): who carries the flows.
+//! 3. [`contestant`]: who carries the flows.
 //! 4. [`course`] (with [`trace`]): what becomes of the links, step by step.
-//! 5. [`simulated`], [`measured`] (with its [`flows`], [`counts`], [`deaths`]): one run, from the links to the figures
+//! 5. [`simulated`], [`measured`] (with its [`flows`], [`deaths`]): one run, from the links to the figures
 //!    ([`figure`]).
 //! 6. [`summary`]: place beside place and case above case, against what is wanted.
 
 mod able;
 mod cases;
 mod contestant;
-mod counts;
 mod course;
 mod deaths;
 mod figure;
@@ -22,14 +21,12 @@ mod file;
 mod flows;
 pub mod known;
 mod measured;
-mod netem;
 mod plan;
 mod simulated;
 mod summary;
 #[cfg(test)]
 mod tests;
 mod trace;
-mod tunnel;
 mod units;
 
 use std::path::{Path, PathBuf};
@@ -48,11 +45,10 @@ pub(crate) use figure::{Figure, Measure};
 use plan::{Place, Scenario};
 use summary::Found;
 use tabane_kit::bundle::Common;
-use tabane_kit::guest;
 use tabane_kit::prerequisites::{BUSYBOX, MODPROBE, QEMU, Tool};
-use tabane_kit::progress;
 use tabane_kit::report::Report;
 use tabane_kit::sandbox::{self, Side};
+use tabane_kit::{guest, progress};
 pub(crate) use trace::MadeUp;
 
 /// What a guest needs besides the sandbox's own tools; the other places need none.

@@ -43,7 +43,6 @@ mod sites;
 mod stage;
 mod streams;
 mod systemd;
-mod terminal;
 mod top;
 mod traces;
 mod upgrade;

@@ -12,13 +12,11 @@ use serde::{Deserialize, Serialize};
 use super::Experiment;
 use super::matrix::{self, CELLS, CELLS_OF_RATE, Cell, Pair};
 use super::outcome::Outcome;
-use super::setting;
-use super::setting::Setting;
+use super::setting::{self, Setting};
 use super::streams::{PERIOD_SECONDS, Streamed, Streams};
-use tabane_kit::bonding;
-use tabane_kit::progress;
 use tabane_kit::rate::Bitrate;
 use tabane_kit::topology::{LinkPlan, Plan, Topology};
+use tabane_kit::{bonding, progress};
 
 /// Longest that the guest may take.
 const LIMIT: Duration = Duration::from_secs(1_500);

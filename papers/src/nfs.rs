@@ -14,8 +14,7 @@ use anyhow::{Context, Result};
 
 use super::Experiment;
 use super::outcome::{Outcome, spread};
-use super::setting;
-use super::setting::Setting;
+use super::setting::{self, Setting};
 use super::way::{self, WAYS, Way};
 use crate::workload::bonnie::{self, Figures, Phase, Sides};
 use crate::workload::nfs;

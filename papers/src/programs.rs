@@ -13,11 +13,10 @@ use super::parallel::{ALIKE, GAINS, list, speeds};
 use super::setting::Setting;
 use super::swept;
 use crate::workload::npb::exchange::{Class, Kernel};
-use tabane_kit::bundle;
-use tabane_kit::progress;
 use tabane_kit::report::Samples;
 use tabane_kit::topology::{Topology, address};
 use tabane_kit::workload::ganesha::Server;
+use tabane_kit::{bundle, progress};
 
 /// Hosts, of which each has a rank.
 const HOSTS: usize = 4;

@@ -1,9 +1,8 @@
 //! What a guest is sent to do, and the directory in which it leaves what came of it.
 
-use std::env;
-use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::{env, fs};
 
 use anyhow::{Context, Result, bail};
 use tempfile::TempDir;

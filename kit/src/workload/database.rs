@@ -1,12 +1,11 @@
 //! A database (PostgreSQL), and clients that do its transactions (pgbench: TPC-B, five statements each).
 
-use std::env;
-use std::fs;
 use std::net::IpAddr;
 use std::os::unix::fs::chown;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::str::FromStr;
+use std::{env, fs};
 
 use anyhow::{Context, Result};
 use nix::unistd::{Uid, User};

@@ -6,7 +6,6 @@
 
 mod path;
 mod sample;
-mod summary;
 
 use std::process::ExitCode;
 
@@ -60,7 +59,7 @@ pub fn run(options: &Options) -> Result<ExitCode> {
     report.field("seconds", seconds);
     report.field("rounds", rounds);
     report.field("pinning", "none");
-    summary::write(&mut report);
+    sample::write(&mut report);
     report
         .show(format!("  medians of {rounds} rounds, flows of {seconds} s, links unshaped, nothing pinned"));
     report.finish(common.json.as_deref())

@@ -5,10 +5,9 @@
 //! of different machines are compared, too, but the report says that they are of different machines.
 
 use std::collections::BTreeMap;
-use std::fmt;
-use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::{fmt, fs};
 
 use anyhow::Result;
 use clap::Args;

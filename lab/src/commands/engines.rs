@@ -18,7 +18,7 @@ use clap::builder::RangedU64ValueParser;
 use tabane_engine::receive::Method;
 
 use tabane_kit::bundle::{self, Bundle, Common, DEVICE};
-use tabane_kit::cpu::used_during;
+use tabane_kit::counters::used_during;
 use tabane_kit::progress;
 use tabane_kit::report::{Report, Table, Verdict};
 use tabane_kit::topology::{LinkPlan, Plan, Topology, Wiring, address};

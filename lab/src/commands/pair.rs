@@ -25,7 +25,7 @@ use tabane_kit::guest::{self, Model, pair};
 use tabane_kit::netns::Namespace;
 use tabane_kit::status::Questions;
 use tabane_kit::topology::nic;
-use tabane_kit::workload::ping::ping;
+use tabane_kit::workload::ping_pong::ping;
 
 /// Links that are used together.
 pub(super) const LINKS: usize = 2;

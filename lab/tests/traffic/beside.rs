@@ -14,8 +14,7 @@ use tabane_kit::topology::{Topology, nic};
 
 use crate::case::Case;
 use crate::traffic::fits_in::{BRIDGE, NETWORKD, crosses, has_address, other_address};
-use crate::traffic::package;
-use crate::traffic::package::{PACKAGE, ROOT, SERVICE, shell};
+use crate::traffic::package::{self, PACKAGE, ROOT, SERVICE, shell};
 use crate::traffic::stage::{FAST, options, plan};
 use crate::traffic::systemd::whole;
 

@@ -19,8 +19,7 @@ use tabane_kit::topology::Topology;
 use crate::case::Case;
 use crate::case::Need::{Daemon, That, Tool};
 use crate::traffic::stage::{FAST, options, plan, ready, send_file, with_bundles};
-use crate::traffic::systemd;
-use crate::traffic::systemd::{SERVICE, machine_with, peer, whole};
+use crate::traffic::systemd::{self, SERVICE, machine_with, peer, whole};
 
 const ADDRESSED: &[u8] = include_bytes!("../../../packaging/network/systemd-networkd/10-tb0.network");
 const UNMANAGED: &[u8] =

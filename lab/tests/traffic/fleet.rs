@@ -31,9 +31,8 @@ use tempfile::TempDir;
 use crate::case::Case;
 use crate::case::Need::{self, Daemon, Tool};
 use crate::traffic::stage::{FAST, options, plan};
-use crate::traffic::systemd;
 use crate::traffic::systemd::page::ACCOUNTS;
-use crate::traffic::systemd::{KEY, SERVICE, machine_with};
+use crate::traffic::systemd::{self, KEY, SERVICE, machine_with};
 
 /// As packaged.
 const UNIT: &[u8] = include_bytes!("../../../packaging/tabane-follow@.service");

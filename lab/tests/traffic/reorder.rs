@@ -11,11 +11,11 @@ use std::{env, fs};
 use anyhow::{Context, Result, bail, ensure};
 use tabane_io::netlink::{nic, nic_names};
 use tabane_kernel::{Error, Reorder};
-use tabane_kit::bundle::Bundle;
+use tabane_kit::bundle::{self, Bundle};
 use tabane_kit::guest::{Guest, HERE};
+use tabane_kit::process;
 use tabane_kit::rate::Bitrate;
 use tabane_kit::topology::Topology;
-use tabane_kit::{bundle, process};
 
 use crate::case::Case;
 use crate::case::Need::{self, Daemon, That};

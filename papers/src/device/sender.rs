@@ -8,8 +8,7 @@
 
 use super::card::{Card, CardSettings};
 use core::time::Duration;
-use tabane_engine::costs::{Costs, Trial};
-use tabane_engine::fragments::{Fragments, Plan};
+use tabane_engine::fragments::{Costs, Fragments, Plan, Trial};
 use tabane_engine::reclaim::{Cause, Counters, Method, Reclaim, Room};
 use tabane_proto::Instant;
 
@@ -440,7 +439,7 @@ mod tests {
             };
             let others = [Fragments::ScatterGather, Fragments::CopyFirst(4), Fragments::CopyAll];
             for other in others {
-                // A copy that gains less than a twenty-fifth is not taken (`tabane_engine::costs`).
+                // A copy that gains less than a twenty-fifth is not taken (`tabane_engine::fragments`).
                 assert!(of(&auto) >= 0.96 * of(&other), "{message} bytes, {other:?}");
             }
         }

@@ -14,8 +14,7 @@ use tabane_io::packet::{self, PacketSocket};
 use tabane_proto::wire::cell::{self, Header, Kind, NO_RECORD};
 use tabane_proto::wire::record::{ETHERNET, PREFIX, VNET};
 
-use super::senders::FIRST_PORT;
-use super::{LINKS, SENDERS};
+use super::{FIRST_PORT, LINKS, SENDERS};
 use tabane_kit::netns::joined;
 use tabane_kit::topology::Topology;
 

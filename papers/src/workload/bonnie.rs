@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 use tempfile::NamedTempFile;
 
 use crate::cgroup::Cgroup;
-use tabane_kit::cpu::Usage;
+use tabane_kit::counters::Usage;
 use tabane_kit::process::{self, Process};
 
 /// Words of bonnie++ about each phase, in their order.

@@ -16,7 +16,7 @@ use tabane_kit::netns::{Namespace, joined};
 use tabane_kit::progress;
 use tabane_kit::status::{Questions, Status};
 use tabane_kit::workload::delivery::{self, Delivery, Taker};
-use tabane_kit::workload::ping::{Pings, ping};
+use tabane_kit::workload::ping_pong::{Pings, ping};
 use tabane_kit::workload::transfer::Source;
 
 use super::{BACK, LIMIT, LOST, MET, Options};
