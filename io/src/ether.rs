@@ -8,7 +8,6 @@
 //! - A run is taken as a whole or not at all.
 //! - No call allocates once the link is open, except when the NIC's MTU has grown.
 
-mod coalesce;
 mod frame;
 mod socket;
 mod xdp;
@@ -24,10 +23,9 @@ use thiserror::Error;
 use crate::link::{Link, ReceiveBuffer, Sent};
 use crate::netlink::{self, NetlinkError, Nic};
 use crate::{Notice, sockets};
-use coalesce::Coalescer;
 pub use frame::{ETHER_TYPE, ETHERNET, GROUP, HEAD, Mac, ethernet, head};
 use frame::{address_of, mac_of};
-use socket::{CellSocket, Stage, Way, is_run, send_run};
+use socket::{CellSocket, Coalescer, Stage, Way, is_run, send_run};
 use xdp::Xdp;
 
 /// How often the rings of AF_XDP are polled for room: a batch leaves in this time at 10 Gbit/s.

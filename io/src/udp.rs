@@ -9,7 +9,6 @@
 //!
 //! Source: Linux `net/ipv4/udp.c`, `net/ipv4/udp_offload.c`, `net/ipv6/udp.c`.
 
-mod gso;
 mod receive;
 mod send;
 
@@ -22,11 +21,10 @@ use rustix::net::sockopt;
 use socket2::{Domain, Protocol, Socket, Type};
 use thiserror::Error;
 
-use crate::Notice;
 use crate::link::{Link, ReceiveBuffer, Sent};
 use crate::netlink::{self, NetlinkError, Nic};
-use crate::sockets;
-use gso::Gso;
+use crate::{Notice, sockets};
+use send::Gso;
 
 /// The largest number of messages that one [`UdpLink::receive`] takes.
 pub const RECEIVE_MAX: usize = 16;

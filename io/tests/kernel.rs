@@ -17,7 +17,6 @@ macro_rules! tests {
 
 mod kernel {
     pub(super) mod hosts;
-    pub(super) mod needs;
 }
 mod kernel_capture;
 mod kernel_ether;
@@ -27,7 +26,7 @@ mod kernel_tap;
 mod kernel_udp;
 mod kernel_wires;
 
-use kernel::needs::Needs;
+use kernel::hosts::Needs;
 use libtest_mimic::Arguments;
 
 fn main() {

@@ -7,8 +7,7 @@ use std::time::Duration;
 use tabane_io::netlink::{self, DeviceSettings, NicEvent, Watch};
 use tabane_io::{Interest, Offload, Poll, Signal, Signals, Tap, TapSpec};
 
-use crate::kernel::hosts::{Cable, Host, until};
-use crate::kernel::needs::{Need, Test};
+use crate::kernel::hosts::{Cable, Host, Need, Test, until};
 
 pub(crate) const TESTS: &[Test] = tests!("netlink";
     Nothing: stop_requests_wake_the_poll;

@@ -23,6 +23,10 @@ pub(crate) fn cases() -> Vec<Case> {
         trial("figures_are_as_measured", figures::are_as_measured),
         trial("a_figure_that_was_not_measured_is_found", figures::mistakes_are_found),
         trial("make_targets_of_the_pages_exist", targets::exist),
+        trial(
+            "the_list_of_limits_names_commands_and_scenarios_that_there_are",
+            targets::limits_name_what_there_is,
+        ),
         trial("the_image_has_all_programs", targets::the_image_has_all_programs),
         trial("the_summary_of_the_book_lists_every_page", pages::lists_every_page),
         trial("each_page_begins_with_what_its_reader_can_do", pages::begin_with_their_use),

@@ -10,7 +10,6 @@ macro_rules! tests {
 mod case;
 mod dissector;
 mod documents;
-mod expected;
 mod metrics;
 mod security;
 mod tidy;
@@ -49,13 +48,6 @@ fn main() -> Result<ExitCode> {
 
 /// What needs no sandbox.
 fn without_traffic() -> impl Iterator<Item = Case> {
-    let groups = [
-        dissector::cases(),
-        documents::cases(),
-        expected::cases(),
-        metrics::cases(),
-        security::cases(),
-        tidy::cases(),
-    ];
+    let groups = [dissector::cases(), documents::cases(), metrics::cases(), security::cases(), tidy::cases()];
     groups.into_iter().flatten()
 }

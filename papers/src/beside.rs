@@ -144,7 +144,10 @@ fn outcome(seen: &Seen) -> Outcome {
         ],
     );
     let packets = |direction: usize| streamed.each_ref().map(|seen| seen.packets[direction]);
-    let published = |direction: usize| [acks::SINGLE, acks::BONDING, acks::RI2N].map(|of| of[direction]);
+    let published = |direction: usize| {
+        [bidirectional::PACKETS_SINGLE, bidirectional::PACKETS_BONDING, bidirectional::PACKETS_RI2N]
+            .map(|of| of[direction])
+    };
     let rows = ["sent", "received"].into_iter().enumerate().flat_map(|(direction, what)| {
         [
             row(&format!("{what} for 1 GB"), packets(direction).map(Some).to_vec()),

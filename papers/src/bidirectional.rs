@@ -88,9 +88,9 @@ fn figure(single: &[f64], both: &[f64]) -> Picture {
 // as what it is on the wire.
 
 /// Published packets for 1.0 GB, sent and received.
-pub(super) const SINGLE: [f64; 2] = [741_535.0, 370_776.0];
-pub(super) const BONDING: [f64; 2] = [743_439.0, 741_530.0];
-pub(super) const RI2N: [f64; 2] = [754_616.0, 376_004.0];
+pub(super) const PACKETS_SINGLE: [f64; 2] = [741_535.0, 370_776.0];
+pub(super) const PACKETS_BONDING: [f64; 2] = [743_439.0, 741_530.0];
+pub(super) const PACKETS_RI2N: [f64; 2] = [754_616.0, 376_004.0];
 /// As many packets come back as over a single link, in multiples: halfway between what RI2N and what bonding had.
 pub(super) const AS_MANY: f64 = 1.5;
 
@@ -116,18 +116,22 @@ pub(super) fn run_acks(setting: &Setting) -> Result<Outcome> {
         Bundle::stop_all(bundles)?;
     }
     let returned = times(&heard, &heard_bare);
-    outcome.row("single link: sent", SINGLE[0], sent_bare);
-    outcome.row("single link: received", SINGLE[1], heard_bare);
-    outcome.compared("two links: sent", &[("bonding", BONDING[0]), ("RI2N", RI2N[0])], sent);
-    outcome.compared("two links: received", &[("bonding", BONDING[1]), ("RI2N", RI2N[1])], heard);
+    outcome.row("single link: sent", PACKETS_SINGLE[0], sent_bare);
+    outcome.row("single link: received", PACKETS_SINGLE[1], heard_bare);
+    outcome.compared("two links: sent", &[("bonding", PACKETS_BONDING[0]), ("RI2N", PACKETS_RI2N[0])], sent);
+    outcome.compared(
+        "two links: received",
+        &[("bonding", PACKETS_BONDING[1]), ("RI2N", PACKETS_RI2N[1])],
+        heard,
+    );
     outcome.finding(
         "3.1: what is put in order before TCP sees it brings no more acknowledgements than a single link",
         returned.median() <= AS_MANY,
         format!(
             "{} times as many packets come back, heartbeats included; published: RI2N {:.2}, bonding {:.2}",
             spread(&returned, 2),
-            RI2N[1] / SINGLE[1],
-            BONDING[1] / SINGLE[1]
+            PACKETS_RI2N[1] / PACKETS_SINGLE[1],
+            PACKETS_BONDING[1] / PACKETS_SINGLE[1]
         ),
     );
     Ok(outcome)

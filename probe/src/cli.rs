@@ -10,13 +10,11 @@ use std::process::ExitCode;
 use clap::error::ErrorKind;
 use clap::{Args, CommandFactory, Parser, Subcommand};
 
-use crate::Error;
-use crate::output::print;
-use crate::progress::Interruption;
-use crate::serve::{Delay, Limits, Server};
-use crate::stream::sender;
+use crate::output::{Interruption, print};
+use crate::serve::{self, Delay, Limits, Server};
+use crate::stream::{self, sender};
 use crate::wire::PORT;
-use crate::{pairs, rtt, send, serve, stream, sweep};
+use crate::{Error, pairs, rtt, send, sweep};
 
 /// Exit code of a failure while running.
 const RUN_TIME: u8 = 1;

@@ -21,7 +21,6 @@ mod connection;
 mod machine;
 mod output;
 mod pairs;
-mod progress;
 mod rtt;
 mod send;
 pub mod serve;

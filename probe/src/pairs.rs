@@ -22,7 +22,7 @@ use clap::builder::RangedU64ValueParser;
 use serde::{Deserialize, Serialize};
 
 use crate::connection::Server;
-use crate::progress::Interruption;
+use crate::output::Interruption;
 use crate::stats::{quantile, sorted};
 use crate::sweep::{Cell, Load, Mtu, Protocol, seconds};
 use crate::wire::PORT;

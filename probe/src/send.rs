@@ -16,7 +16,7 @@ use crate::clock::{Clock, microseconds};
 use crate::connection::Server;
 use crate::machine::Machine;
 use crate::output::Report as _;
-use crate::progress::{Interruption, Progress};
+use crate::output::{Interruption, Progress};
 use crate::trace::{self, Call};
 use crate::window::Window;
 use crate::wire::{Ask, ECHO_MAX, Received};

@@ -23,7 +23,7 @@ use crate::clock::Clock;
 use crate::connection::Server;
 use crate::machine::{Machine, Ticks};
 use crate::output::Report as _;
-use crate::progress::{Interruption, Progress};
+use crate::output::{Interruption, Progress};
 use crate::sweep::{mbit, seconds};
 use crate::wire::ECHO_MAX;
 use crate::{Error, trace};

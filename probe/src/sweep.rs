@@ -12,14 +12,13 @@ use std::time::Duration;
 use clap::Args;
 use clap::builder::{RangedI64ValueParser, RangedU64ValueParser};
 
-use crate::Error;
 use crate::clock::Clock;
 use crate::connection::Server;
 use crate::machine::Machine;
 use crate::output::Report as _;
-use crate::progress::{Interruption, Progress};
-use crate::trace;
+use crate::output::{Interruption, Progress};
 use crate::wire::ECHO_MAX;
+use crate::{Error, trace};
 pub(crate) use cell::{Cell, Load, Mtu, Protocol};
 use report::{Report, Row};
 

@@ -28,8 +28,8 @@ use rustix::net::xdp::XdpDesc;
 
 use tabane_engine::reclaim::{Cause, Counters, Method, Reclaim, Room};
 
-use super::coalesce::Coalescer;
 use super::frame::{ETHERNET, HEAD, Mac, address_of, cell_length, ethernet, head};
+use super::socket::Coalescer;
 use crate::link::Sent;
 use crate::run::Run;
 use bound::{Bound, Umem};

@@ -9,7 +9,6 @@ mod places;
 mod receive;
 mod send;
 mod stage;
-mod without_kernel;
 mod world;
 
 use std::process::ExitCode;
@@ -17,7 +16,7 @@ use std::process::ExitCode;
 use libtest_mimic::{Arguments, Trial};
 use tabane_io::netns::Namespace;
 use tabane_io::trial;
-use without_kernel::over_seeds;
+use world::over_seeds;
 
 type Test = fn() -> Result<(), Box<dyn std::error::Error>>;
 type InWorld = fn(u64) -> Result<(), Box<dyn std::error::Error>>;

@@ -1,7 +1,7 @@
 //! What bundling costs: every path side by side in one run, links as fast as the machine, rounds interleaved.
 //!
 //! Paths ([`path`]) are built anew for every sample; figures are measured one after the other on a path ([`sample`]). The receive
-//! engines have rows of their own ([`crate::commands::engines::waiting`]). Nothing is pinned: client, server, daemons and kernel
+//! engines have rows of their own ([`crate::commands::engines`]). Nothing is pinned: client, server, daemons and kernel
 //! share the machine's CPUs as they come.
 
 mod path;
@@ -13,7 +13,7 @@ use anyhow::Result;
 use clap::Args;
 use clap::builder::RangedU64ValueParser;
 
-use crate::commands::engines::waiting;
+use crate::commands::engines;
 use path::{BUNDLE_1, MEMORY_PATHS, PATHS};
 use tabane_kit::bundle::Common;
 use tabane_kit::prerequisites::{IPERF3, MPTCPIZE, Tool};
@@ -53,7 +53,7 @@ pub fn run(options: &Options) -> Result<ExitCode> {
         let _step = progress::step(&format!("round {round} of {rounds}: receive engines"));
         let topology = PATHS[BUNDLE_1].lay()?;
         let bundles = PATHS[BUNDLE_1].start(&topology, &daemon)?;
-        waiting::take(&topology, &bundles, &mut report)?;
+        engines::take_waiting(&topology, &bundles, &mut report)?;
     }
     report.cover_part(options.quick);
     report.field("seconds", seconds);

@@ -9,7 +9,6 @@ mod machine;
 mod nics;
 mod overlay;
 mod started;
-mod wires;
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -120,7 +119,7 @@ fn groups() -> Vec<Group> {
         overlay::groups(),
         machine::groups(),
         started::groups(),
-        wires::groups(),
+        nics::wire_groups(),
         limits::groups(),
     ];
     groups.into_iter().flatten().collect()

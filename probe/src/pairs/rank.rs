@@ -8,7 +8,7 @@ use std::{env, io, thread};
 use serde::{Deserialize, Serialize};
 
 use super::{Found, Options};
-use crate::progress::{Interruption, Progress};
+use crate::output::{Interruption, Progress};
 use crate::serve::{Limits, Server};
 use crate::{Error, wire};
 

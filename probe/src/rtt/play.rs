@@ -9,7 +9,7 @@ use super::stages::Stages;
 use crate::Error;
 use crate::clock::{Clock, microseconds};
 use crate::connection::Server;
-use crate::progress::{Interruption, Progress};
+use crate::output::{Interruption, Progress};
 use crate::stamped::{Arrivals, Received, Stamped};
 use crate::stats::BLOCK;
 use crate::trace::RoundTrip;

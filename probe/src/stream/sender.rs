@@ -17,8 +17,8 @@ use serde::{Deserialize, Serialize};
 use crate::Error;
 use crate::clock::{Clock, Pace};
 use crate::connection::Server;
+use crate::output::Interruption;
 use crate::output::print;
-use crate::progress::Interruption;
 use crate::wire::{Ask, Received};
 
 /// How often a sender that waits for its start checks whether to end.

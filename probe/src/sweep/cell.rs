@@ -1,11 +1,10 @@
 //! One combination of a sweep, measured.
 
-use std::fmt;
 use std::io::{self, Read, Write};
 use std::net::{TcpStream, UdpSocket};
 use std::str::FromStr;
-use std::thread;
 use std::time::Duration;
+use std::{fmt, thread};
 
 use clap::ValueEnum;
 use serde::Serialize;
@@ -14,7 +13,7 @@ use crate::Error;
 use crate::clock::{Clock, Pace};
 use crate::connection::Server;
 use crate::machine::{Shares, Ticks};
-use crate::progress::Interruption;
+use crate::output::Interruption;
 use crate::wire::{Ask, Received};
 
 /// Bytes of an IPv4 and a TCP header, and what IPv6 has more.

@@ -14,7 +14,7 @@ use tabane_kit::workload::iperf::{Flow, Server};
 use tabane_kit::workload::{datagrams, ping_pong};
 
 use super::path::{Carrier, MEMORY_PATHS, PATHS, Path};
-use crate::commands::engines::waiting;
+use crate::commands::engines;
 use crate::number;
 use Bound::{Least, Most};
 
@@ -180,7 +180,7 @@ pub(super) fn write(report: &mut Report) {
     let (least, most) = (format!(">= {RATIO_MIN}, aim {RATIO_AIM:.2}"), format!("<= {CPU_RATIO_MAX}"));
     report.show(table(report, &PATHS, [&least, &most]));
     report.show(table(report, &MEMORY_PATHS, [&format!(">= {RATIO_MEMORY_MIN:.2}"), ""]));
-    waiting::write(report, &format!("{BARE}.rtt_idle_p50_us"));
+    engines::write_waiting(report, &format!("{BARE}.rtt_idle_p50_us"));
 }
 
 /// `goal`: of throughput and CPU beside bare veth.

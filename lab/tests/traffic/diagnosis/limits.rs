@@ -17,7 +17,7 @@ use tabane_kit::status::{PathState, Status};
 use tabane_kit::topology::{LinkPlan, Plan, Topology, Wiring};
 use tabane_kit::workload::transfer::{Source, Transfer};
 
-use super::wires::{BROKEN, Staged, over, staged};
+use super::nics::{BROKEN, Staged, over, staged};
 use super::{Group, Said, Way, why};
 use crate::traffic::data_path::wrapped;
 use crate::traffic::stage::{FAST, options, plan, whole, with_bundles};
