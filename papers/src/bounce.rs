@@ -15,7 +15,7 @@ use tabane_kit::report::{Samples, Verdict};
 
 use super::outcome::Outcome;
 use super::setting::Setting;
-use super::simulated::{ADAPTIVE, gain, is_about, one, send, send_dummy};
+use super::swept::{ADAPTIVE, gain, is_about, one, send, send_dummy};
 use crate::device::oc48;
 use crate::device::sender::MESSAGE_MAX;
 

@@ -12,8 +12,7 @@ use tabane_kit::report::{Samples, Verdict};
 use super::memory::{self, Hosts, Speed};
 use super::outcome::{Outcome, spread};
 use super::setting::Setting;
-use super::simulated::{exchange, is_about};
-use super::swept::{self, Swept, add_round};
+use super::swept::{self, Swept, add_round, exchange, is_about};
 use crate::device::exchange::{WITH_BUG, WITHOUT_BUG};
 
 const COUNTS: [usize; 5] = [1, 2, 4, 8, 16];

@@ -41,7 +41,6 @@ mod rings;
 mod round_trips;
 mod sending;
 mod setting;
-mod simulated;
 mod sizes;
 mod skew;
 mod slot_device;

@@ -8,7 +8,7 @@ use tabane_kit::progress;
 use tabane_kit::rate::Bitrate;
 use tabane_kit::report::Samples;
 use tabane_kit::topology::address;
-use tabane_kit::workload::probe::Probe;
+use tabane_kit::workload::Probe;
 
 use super::outcome::{Outcome, spread, times};
 use super::plot::{Line, Panel, Picture};

@@ -15,13 +15,12 @@ use tabane_shm_ring::{MESSAGE_MAX, Shape};
 use super::memory::{Hosts, INTERVAL, Speed};
 use super::outcome::Outcome;
 use super::setting::Setting;
-use super::simulated::one;
-use super::swept;
+use super::swept::{self, one};
 use crate::slot_device::RING;
 use tabane_kit::bundle::{self, Window};
 use tabane_kit::clock::wait_for;
 use tabane_kit::report::Samples;
-use tabane_kit::workload::probe::Probe;
+use tabane_kit::workload::Probe;
 
 /// Bytes of a message.
 const MESSAGE: usize = 8_192;

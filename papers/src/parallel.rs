@@ -21,7 +21,7 @@ use super::outcome::{Outcome, spread, times};
 use super::plot::{Line, Panel, Picture};
 use super::setting::Setting;
 use super::way::{self, Way};
-use super::{replay, simulated};
+use super::{replay, swept};
 use crate::workload::npb;
 use crate::workload::npb::exchange::{Class, Kernel};
 use crate::workload::ranks::Ranks;
@@ -187,7 +187,7 @@ pub(super) fn run_scaling() -> Result<Outcome> {
         let ratio = |nodes| speeds_of.iter().find(|of| of.0 == nodes).map(|(_, [one, two])| two / one);
         rows.push((kernel.name().to_string(), ALL_NODES.map(ratio).to_vec()));
         let named = |(nodes, [one, two]): &Speed| {
-            (format!("{} on {nodes}", kernel.name()), simulated::one("times", two / one))
+            (format!("{} on {nodes}", kernel.name()), swept::one("times", two / one))
         };
         ratios.extend(speeds_of.iter().map(named));
         panels.push(panel(kernel, &speeds_of));

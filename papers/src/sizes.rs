@@ -9,8 +9,7 @@ use anyhow::Result;
 use super::memory::{self, Speed};
 use super::outcome::{Outcome, spread};
 use super::setting::Setting;
-use super::simulated::{ABOUT, exchange, is_about};
-use super::swept::{self, Swept};
+use super::swept::{self, ABOUT, Swept, exchange, is_about};
 use crate::device::exchange::{WITH_BUG, WITHOUT_BUG};
 
 /// Published MB/s: with the bug, without, and over gigabit Ethernet.

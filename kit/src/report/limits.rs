@@ -15,8 +15,7 @@ use std::fmt;
 use anyhow::{Context, Result, ensure};
 use serde::Serialize;
 
-use super::Table;
-use super::verdict::{Bound, Verdict};
+use super::{Bound, Table, Verdict};
 
 /// Where the list lies in the repository.
 const PATH: &str = "docs/limits.md";

@@ -1,17 +1,15 @@
 //! Left alone among faults: connections of TCP, QUIC and UDP through a bundle, while links, NICs and daemons fail at
 //! random for as long as it is told to.
 //!
-//! 1. [`agenda`]: which faults, when, and for how long; all of it follows from the seed.
-//! 2. [`fault`]: how each begins and ends.
-//! 3. [`connections`]: what has to live on, every byte of it checked.
-//! 4. Memory and file descriptors of the daemons, so that what leaks is seen.
-//! 5. What is wanted: nothing lost, nothing damaged, nothing grown.
+//! 1. [`agenda`]: which faults, when, and for how long, all of which follows from the seed; and how each begins and ends.
+//! 2. [`connections`]: what has to live on, every byte of it checked.
+//! 3. Memory and file descriptors of the daemons, so that what leaks is seen.
+//! 4. What is wanted: nothing lost, nothing damaged, nothing grown.
 //!
 //! One link is always sound. The daemon of the first host is halted but never killed: its memory tells of the whole run.
 
 mod agenda;
 mod connections;
-mod fault;
 
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
