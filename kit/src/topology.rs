@@ -239,10 +239,10 @@ mod tests {
         let plan =
             Plan::two_hosts(vec![LinkPlan::shaped(Bitrate::gbit(1)), LinkPlan::shaped(Bitrate::mbit(100))]);
         let expected = "  ┌────┐                                    ┌────┐
-      │ h1 ├ eth1 ───[ s1 · 1 Gbit/s ]──── eth1 ┤ h2 │
-      │    ├ eth2 ──[ s2 · 100 Mbit/s ]─── eth2 ┤    │
-      └────┘                                    └────┘
-    ";
+  │ h1 ├ eth1 ───[ s1 · 1 Gbit/s ]──── eth1 ┤ h2 │
+  │    ├ eth2 ──[ s2 · 100 Mbit/s ]─── eth2 ┤    │
+  └────┘                                    └────┘
+";
         assert_eq!(draw(&plan), expected);
     }
 }
