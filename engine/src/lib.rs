@@ -2,7 +2,7 @@
 //!
 //! An engine decides, and the owner of the device acts. [`receive`] decides how a worker waits. [`reclaim`] decides
 //! when sent buffers come back: by interrupt, at the next send, or by one or the other as room is left. [`fragments`]
-//! decides how many of a packet's fragments are copied into one; [`costs`] holds the measurements for that.
+//! decides how many of a packet's fragments are copied into one, and holds the measurements for that.
 //!
 //! The rule of this crate: it is `no_std` and deterministic, as the core is. A simulated device drives it as a real one
 //! does.
@@ -17,7 +17,6 @@ extern crate alloc;
 #[cfg(test)]
 extern crate std;
 
-pub mod costs;
 pub mod fragments;
 pub mod receive;
 pub mod reclaim;

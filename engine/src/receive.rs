@@ -3,13 +3,13 @@
 //! A sleep until the kernel signals something costs little while nothing comes, and much each time that something
 //! comes: the processor went idle and has to come back. A worker that polls without a pause ([`Wait::Spin`]) finds a
 //! frame at once, and takes a whole processor. [`Method::Adaptive`] spins while that pays. It knows how long it would
-//! have had to spin lately ([`waits`]) and what a sleep costs (how late the last ones ended), so each wait begins with
+//! have had to spin lately ([`Waits`]) and what a sleep costs (how late the last ones ended), so each wait begins with
 //! spinning for as long as would have cost least, if at all. After frames from the device it waits for an answer, after
 //! frames for the device for the host's next frame; so it remembers each kind by itself.
 //!
-//! A [`token_bucket`] limits the processor time that spinning takes, and between two polls the worker lets other
-//! threads run. Where those run for long, the worker backs off ([`back_off`]); but not while many frames move
-//! ([`rate`]): then frames gather until the others are done, while a sleeping worker would be woken for each, before
+//! A [`TokenBucket`] limits the processor time that spinning takes, and between two polls the worker lets other
+//! threads run. Where those run for long, the worker backs off ([`BackOff`]); but not while many frames move
+//! ([`Rate`]): then frames gather until the others are done, while a sleeping worker would be woken for each, before
 //! the threads that make and read them.
 //!
 //! Only frames count. Heartbeats and timers interrupt a wait without ending it, so that a quiet bundle sleeps.
@@ -24,19 +24,13 @@
 //! the last poll. Source: P3, section 3 (polling by a timer); Karlin et al., "Competitive snoopy caching", 1988 (a
 //! worker that spins for no longer than a sleep costs never pays more than twice).
 
-mod back_off;
-mod rate;
+mod spin;
 #[cfg(test)]
 mod tests;
-mod token_bucket;
-mod waits;
 
-use back_off::BackOff;
 use core::time::Duration;
-use rate::Rate;
+use spin::{BackOff, Rate, TokenBucket, Waits};
 use tabane_proto::time::Instant;
-use token_bucket::TokenBucket;
-use waits::Waits;
 
 /// The cost of a microsecond of delay, in microseconds of a processor that would be idle.
 const WORTH: u32 = 4;

@@ -11,10 +11,10 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread;
 use std::time::Duration;
 
-use crate::error::Said;
+use crate::Said;
 use crate::etcd::{Etcd, Trouble};
 use crate::fleet::{NODES, Node};
-use crate::running::{Link, Running};
+use crate::plan::{Link, Running};
 
 /// After trouble with etcd, at most.
 const AGAIN: Duration = Duration::from_secs(2);

@@ -24,11 +24,11 @@ use tabane_config::{PORT, Peer};
 use tabane_io::Signals;
 use tabane_io::tap::{DEVICE_NAME_ALLOWED, is_device_name};
 
+use crate::Error;
 use crate::News;
 use crate::announce::{Announced, Announcer};
 use crate::cache::Cache;
 use crate::dns::{self, Service};
-use crate::error::Error;
 use crate::etcd::{Access, Etcd, Login, watch};
 use crate::follower::Follower;
 use crate::plan::Wishes;

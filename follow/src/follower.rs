@@ -10,13 +10,11 @@ use std::time::Duration;
 
 use tabane_api::{AskError, ask};
 
-use crate::News;
 use crate::announce::Announcer;
 use crate::cache::{Cache, Content};
-use crate::error::Said;
 use crate::fleet::Fleet;
-use crate::plan::{Named, Step, Wishes, plan};
-use crate::running::Running;
+use crate::plan::{Named, Running, Step, Wishes, plan};
+use crate::{News, Said};
 
 /// How often the bundle is looked at.
 const LOOK_EVERY: Duration = Duration::from_secs(2);

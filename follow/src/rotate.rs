@@ -11,7 +11,7 @@
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::error::Error;
+use crate::Error;
 use crate::etcd::{Etcd, Trouble};
 use crate::fleet::{Fleet, KEYS, group};
 

@@ -8,8 +8,7 @@ use tabane_config::{Ports, parse_link};
 use tabane_follow::cache::Content;
 use tabane_follow::etcd::{Access, Trouble};
 use tabane_follow::fleet::{Fleet, NODES_MAX, group};
-use tabane_follow::plan::{Named, Wishes, plan};
-use tabane_follow::running::{Link, Running};
+use tabane_follow::plan::{Link, Named, Running, Wishes, plan};
 
 /// The longest request that a bundle reads, in bytes.
 const REQUEST_MAX: usize = 1 << 20;

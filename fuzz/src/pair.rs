@@ -36,19 +36,16 @@ fn is_open(said: &Sent) -> bool {
 
 impl Pair {
     /// Two bundles whose link is up.
-    #[must_use]
     pub fn joined() -> Self {
         Self::join(|_| {})
     }
 
     /// The same in a sealed session, always with the same keys.
-    #[must_use]
     pub fn sealed() -> Self {
         Self::join(|bundle| seal(bundle, 0))
     }
 
     /// The same, and both have sent frames.
-    #[must_use]
     pub fn recorded() -> Self {
         let mut pair = Self::sealed();
         for _ in 0..RECORDED_FRAMES {

@@ -7,10 +7,10 @@ use std::time::Duration;
 
 use tabane_shm_ring::Faults;
 
+use crate::Notice;
 use crate::ether::EtherLink;
 use crate::link::{Link, ReceiveBuffer, Sent};
 use crate::mem::MemLink;
-use crate::notice::Notice;
 use crate::udp::UdpLink;
 
 /// One link, of the kind that the user chose.
@@ -99,9 +99,6 @@ impl AnyLink {
     }
 
     /// Limits the bytes that were sent and are not yet on the wire, as [`Link::queued_bytes`] counts them.
-    ///
-    /// # Errors
-    /// The kernel's.
     pub fn set_send_buffer(&mut self, bytes: usize) -> io::Result<()> {
         match self {
             Self::Udp(link) => link.set_send_buffer(bytes),

@@ -12,10 +12,10 @@ use rustix::net::{
     AddressFamily, RecvFlags, SendAncillaryBuffer, SendFlags, SocketFlags, SocketType, recv, sendmsg,
     socketpair,
 };
-use tabane_engine::costs::{Costs, Trial};
 use tabane_engine::fragments::Fragments;
+use tabane_engine::fragments::{Costs, Trial};
 
-use crate::clock::now_ns;
+use crate::now_ns;
 use crate::tap::FRAME_MAX;
 
 /// Most pieces of a frame.

@@ -99,18 +99,14 @@ pub(crate) struct ProgramKind {
 }
 
 /// A new map.
-///
-/// # Errors
-/// The kernel's; `EPERM` without CAP_BPF.
+/// Errors: `EPERM` without CAP_BPF.
 pub(crate) fn map(attributes: &MapAttributes) -> io::Result<OwnedFd> {
     // SAFETY: the attributes hold no address.
     descriptor(unsafe { call(MAP_CREATE, attributes) })
 }
 
 /// Loads a program, which the kernel verifies.
-///
-/// # Errors
-/// The kernel's; `EPERM` without CAP_BPF.
+/// Errors: `EPERM` without CAP_BPF.
 pub(crate) fn load(kind: ProgramKind, program: &[Instruction], flags: u32) -> io::Result<OwnedFd> {
     const LICENSE: &std::ffi::CStr = c"Dual MIT/GPL";
     let attributes = ProgramAttributes {
@@ -141,9 +137,6 @@ struct LinkAttributes {
 }
 
 /// Puts a program at a place (`BPF_XDP` and the like) of the NIC of this index, for as long as the descriptor lives.
-///
-/// # Errors
-/// The kernel's.
 pub(crate) fn attach(program: impl AsFd, nic: u32, place: u32, flags: u32) -> io::Result<OwnedFd> {
     let attributes = LinkAttributes { program: number(&program), nic, place, flags };
     // SAFETY: the attributes hold no address.
@@ -159,9 +152,7 @@ pub(crate) unsafe fn call<T>(command: c_long, attributes: &T) -> c_long {
 }
 
 /// The descriptor that a command has opened.
-///
-/// # Errors
-/// The kernel's: it has opened none.
+/// Errors: the kernel's: it has opened none.
 pub(crate) fn descriptor(result: c_long) -> io::Result<OwnedFd> {
     match i32::try_from(result) {
         // SAFETY: the descriptor was just opened (close-on-exec, as all of BPF's are) and nobody else owns it.

@@ -101,9 +101,6 @@ pub struct Capture {
 
 impl Capture {
     /// Captures at `nic` from now on. Wants CAP_NET_RAW.
-    ///
-    /// # Errors
-    /// See [`CaptureError`].
     pub fn open(nic: &str, spec: CaptureSpec) -> Result<Self, CaptureError> {
         let found = netlink::nic(nic)?;
         if found.mac.is_none() {
@@ -128,9 +125,7 @@ impl Capture {
 
     /// Hands each packet of the blocks that are full, or have waited long enough, to `each`, in the order in which they
     /// passed, and goes on until no such block is left or `each` fails.
-    ///
-    /// # Errors
-    /// Those of `each`; the other packets of its block are lost.
+    /// Errors: those of `each`; the other packets of its block are lost.
     pub fn take(&mut self, mut each: impl FnMut(&Packet<'_>) -> io::Result<()>) -> io::Result<()> {
         // No more than the ring has, so that it ends while packets come faster than they are taken.
         for _ in 0..self.spec.blocks {
@@ -151,9 +146,6 @@ impl Capture {
     }
 
     /// Captures other packets from now on.
-    ///
-    /// # Errors
-    /// The kernel's; none is expected.
     pub fn want(&mut self, wanted: Wanted) -> io::Result<()> {
         self.socket.attach_filter(&wanted.program(self.spec.snap))?;
         self.spec.wanted = wanted;
@@ -161,9 +153,6 @@ impl Capture {
     }
 
     /// Captures nothing more, and hands what has passed until now to `each`.
-    ///
-    /// # Errors
-    /// The kernel's, and those of `each`.
     pub fn finish(&mut self, mut each: impl FnMut(&Packet<'_>) -> io::Result<()>) -> io::Result<()> {
         /// For a kernel that is too busy to hand over the last block: its packets are missing then.
         const PATIENCE: Duration = Duration::from_secs(2);
@@ -186,9 +175,6 @@ impl Capture {
     }
 
     /// What has passed until now.
-    ///
-    /// # Errors
-    /// The kernel's; none is expected.
     pub fn seen(&mut self) -> io::Result<Seen> {
         let mut counted = libc::tpacket_stats_v3 { tp_packets: 0, tp_drops: 0, tp_freeze_q_cnt: 0 };
         let mut length = length_of::<libc::tpacket_stats_v3>();
@@ -210,9 +196,6 @@ impl Capture {
     }
 
     /// What has happened to the NIC since the last call: `ENETDOWN` when it went down, or away.
-    ///
-    /// # Errors
-    /// The kernel's; none is expected.
     pub fn take_error(&self) -> io::Result<Option<io::Error>> {
         self.socket.take_error()
     }

@@ -1,18 +1,14 @@
 //! Ethernet links: a cell is a frame of its own EtherType, and the NIC needs no IP address.
 //!
-//! A packet socket sends and receives (`socket.rs`, `send.rs`, `receive.rs`), a frame per cell and many per call. Where
+//! A packet socket sends and receives (`socket.rs`), a frame per cell and many per call. Where
 //! the NIC allows it, AF_XDP does so in its place (`xdp.rs`); the packet socket then only receives what AF_XDP leaves.
-//! The core knows peers by socket addresses, so Ethernet addresses are written as such (`address.rs`); what goes to a
+//! The core knows peers by socket addresses, so Ethernet addresses are written as such (`frame.rs`); what goes to a
 //! multicast address goes to an Ethernet group of Tabane.
 //!
 //! - A run is taken as a whole or not at all.
 //! - No call allocates once the link is open, except when the NIC's MTU has grown.
 
-mod address;
-mod coalesce;
 mod frame;
-mod receive;
-mod send;
 mod socket;
 mod xdp;
 
@@ -26,15 +22,10 @@ use thiserror::Error;
 
 use crate::link::{Link, ReceiveBuffer, Sent};
 use crate::netlink::{self, NetlinkError, Nic};
-use crate::notice::Notice;
-use crate::sockets;
-pub use address::{GROUP, Mac};
-use address::{address_of, mac_of};
-use coalesce::Coalescer;
-pub use frame::{ETHER_TYPE, ETHERNET, HEAD, ethernet, head};
-use receive::Stage;
-use send::{Way, is_run, send_run};
-use socket::CellSocket;
+use crate::{Notice, sockets};
+pub use frame::{ETHER_TYPE, ETHERNET, GROUP, HEAD, Mac, ethernet, head};
+use frame::{address_of, mac_of};
+use socket::{CellSocket, Coalescer, Stage, Way, is_run, send_run};
 use xdp::Xdp;
 
 /// How often the rings of AF_XDP are polled for room: a batch leaves in this time at 10 Gbit/s.
@@ -139,9 +130,6 @@ pub struct EtherLink {
 
 impl EtherLink {
     /// Opens the link. [`Link::take_notice`] gives what the kernel lacks.
-    ///
-    /// # Errors
-    /// See [`EtherError`].
     pub fn open(spec: &EtherSpec) -> Result<Self, EtherError> {
         let nic = netlink::nic(&spec.nic)?;
         let socket = CellSocket::open(nic.index, spec.port).map_err(|(step, source)| {
@@ -160,9 +148,6 @@ impl EtherLink {
 
     /// The link over a socket that another process has opened. Its buffers keep their sizes: that process may still use
     /// it. Cells go by AF_PACKET, for AF_XDP takes rights that have been given up by then.
-    ///
-    /// # Errors
-    /// See [`EtherError`].
     pub fn adopt(socket: OwnedFd, spec: &EtherSpec) -> Result<Self, EtherError> {
         Self::over(CellSocket::adopt(socket), netlink::nic(&spec.nic)?, spec)
     }
@@ -236,9 +221,7 @@ impl EtherLink {
 
     /// Limits the kernel memory of cells that are not yet on the wire, in bytes as [`Link::queued_bytes`] counts them,
     /// which are 2,304 for a frame of 1,500; one run may go beyond it.
-    ///
-    /// # Errors
-    /// The kernel's. Without `CAP_NET_ADMIN` the value is limited to `net.core.wmem_max`, which is no error.
+    /// Errors: the kernel's. Without `CAP_NET_ADMIN` the value is limited to `net.core.wmem_max`, which is no error.
     pub fn set_send_buffer(&mut self, bytes: usize) -> io::Result<()> {
         if let Some(xdp) = &mut self.xdp {
             xdp.set_limit(bytes);

@@ -51,9 +51,7 @@ pub struct Gates {
 
 impl Gates {
     /// Gates that are all open, and the program that obeys them, for [`crate::Tap::set_gates`].
-    ///
-    /// # Errors
-    /// The kernel's; `EPERM` without CAP_BPF, `EINVAL` before Linux 5.5.
+    /// Errors: `EPERM` without CAP_BPF, `EINVAL` before Linux 5.5.
     pub fn new() -> io::Result<Self> {
         let value_bytes = u32::try_from(GATES).unwrap_or(u32::MAX);
         let map =

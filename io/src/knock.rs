@@ -24,9 +24,6 @@ pub enum Knock {
 }
 
 /// Knocks at `to` over `nic` and waits for a refusal for at most `wait`.
-///
-/// # Errors
-/// The kernel's, when the socket cannot be made.
 pub fn knock(nic: &str, to: SocketAddr, wait: Duration) -> io::Result<Knock> {
     let any =
         if to.is_ipv4() { IpAddr::V4(Ipv4Addr::UNSPECIFIED) } else { IpAddr::V6(Ipv6Addr::UNSPECIFIED) };

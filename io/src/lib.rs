@@ -19,13 +19,10 @@
 #![expect(unsafe_code, reason = "system calls that no library wraps; each block has its invariant")]
 
 pub mod any;
-pub mod array;
 pub mod bounce;
 mod bpf;
 pub mod capture;
-pub mod clock;
 pub mod descriptors;
-pub mod device;
 pub mod ether;
 pub mod ethtool;
 pub mod gate;
@@ -35,11 +32,9 @@ pub mod mem;
 pub mod netlink;
 #[cfg(feature = "lab")]
 pub mod netns;
-pub mod notice;
 pub mod overhear;
 #[cfg(feature = "lab")]
 pub mod packet;
-pub mod peer;
 pub mod poll;
 mod run;
 pub mod segment;
@@ -50,21 +45,37 @@ pub mod tcx;
 pub mod trial;
 pub mod udp;
 
+use rustix::time::{ClockId, clock_gettime};
+
 pub use any::{AnyLink, Polled};
-pub use array::MappedArray;
 pub use bounce::{Bounce, PIECES};
 pub use capture::{Capture, CaptureError, CaptureSpec};
-pub use clock::now_ns;
-pub use descriptors::{receive_files, send_files};
-pub use device::DeviceSocket;
+pub use descriptors::{peer_groups, receive_files, send_files};
 pub use ether::{Engine, EtherError, EtherLink, EtherSpec};
 pub use gate::Gates;
-pub use link::{Link, RUN_MAX, ReceiveBuffer, SEGMENTS_MAX, Sent};
+pub use link::{Link, Notice, RUN_MAX, ReceiveBuffer, SEGMENTS_MAX, Sent};
 pub use mem::{MemError, MemLink, MemSpec};
-pub use notice::Notice;
 #[cfg(feature = "lab")]
 pub use packet::{PacketError, PacketSocket};
-pub use peer::peer_groups;
 pub use poll::{Interest, Poll, Ready, Signal, Signals, Waker};
+pub use sockets::DeviceSocket;
 pub use tap::{Offload, Tap, TapError, TapQueue, TapSpec};
+pub use tcx::MappedArray;
 pub use udp::{LinkError, UdpLink, UdpSpec};
+
+/// Nanoseconds of `CLOCK_MONOTONIC`: since boot, without the time of suspension, never stepped.
+pub fn now_ns() -> u64 {
+    let now = clock_gettime(ClockId::Monotonic);
+    now.tv_sec.cast_unsigned() * 1_000_000_000 + now.tv_nsec.cast_unsigned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::now_ns;
+
+    #[test]
+    fn never_goes_back() {
+        let samples: Vec<u64> = (0..1000).map(|_| now_ns()).collect();
+        assert!(samples.is_sorted());
+    }
+}

@@ -3,11 +3,10 @@
 //! A *run* is what one [`Link::send`] takes: cells that lie one behind the other, each `segment`
 //! bytes long, the last one perhaps shorter. A run is taken as a whole or not at all.
 
+use std::fmt;
 use std::io::{self, IoSlice};
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use std::os::fd::AsFd;
-
-use crate::notice::Notice;
 
 /// The most bytes of a run: what one IPv4 packet can carry as UDP.
 pub const RUN_MAX: usize = 65_507;
@@ -67,9 +66,7 @@ pub trait Link: AsFd {
     fn send(&mut self, to: &SocketAddr, slices: &[IoSlice<'_>], segment: usize) -> Sent;
 
     /// Fills up to `buffers.len()` slots with what has arrived and says how many; 0 when nothing is there.
-    ///
-    /// # Errors
-    /// The socket's, such as `ENETDOWN`. The link stays usable.
+    /// Errors: the socket's, such as `ENETDOWN`. The link stays usable.
     fn receive(&mut self, buffers: &mut [ReceiveBuffer<'_>]) -> io::Result<usize>;
 
     /// Bytes that were sent and are not yet on the wire: in the kernel's memory, or in the window they are taken from.
@@ -80,9 +77,29 @@ pub trait Link: AsFd {
     fn take_notice(&mut self) -> Option<Notice>;
 }
 
+/// A kernel feature that was asked for and is not available. One log line for the user.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Notice {
+    /// The device it concerns, such as `eth1`.
+    pub device: String,
+    /// The feature, by the name the kernel gives it, such as `UDP_SEGMENT`.
+    pub feature: &'static str,
+    /// Why it is not available, usually the kernel's error.
+    pub reason: String,
+    /// What is done instead.
+    pub instead: &'static str,
+}
+
+impl fmt::Display for Notice {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { device, feature, reason, instead } = self;
+        write!(f, "{device}: {feature} is not available ({reason}); {instead}")
+    }
+}
+
 #[cfg(test)]
 mod tests {
-    use super::ReceiveBuffer;
+    use super::{Notice, ReceiveBuffer};
 
     #[test]
     fn datagrams_end_at_each_segment() {
@@ -92,5 +109,19 @@ mod tests {
         (buffer.len, buffer.segment) = (7, 3);
         let datagrams: Vec<&[u8]> = buffer.datagrams().collect();
         assert_eq!(datagrams, [&b"aaa"[..], b"bbb", b"c"]);
+    }
+
+    #[test]
+    fn reads_as_one_sentence() {
+        let notice = Notice {
+            device: "eth1".into(),
+            feature: "UDP_GRO",
+            reason: "Protocol not available".into(),
+            instead: "datagrams are received one by one",
+        };
+        assert_eq!(
+            notice.to_string(),
+            "eth1: UDP_GRO is not available (Protocol not available); datagrams are received one by one"
+        );
     }
 }

@@ -10,12 +10,10 @@
 //! every router throws away, so that no peer on a network has such an address. What goes to a multicast address goes to
 //! everyone.
 
-mod address;
 mod mapping;
-mod words;
 
 use std::io::{self, IoSlice};
-use std::net::SocketAddr;
+use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::PathBuf;
 use std::time::Duration;
@@ -24,10 +22,9 @@ use rustix::rand::GetRandomFlags;
 use tabane_shm_ring::{Faults, Seat, Shape, ShapeError, Unsent};
 use thiserror::Error;
 
-use crate::clock::now_ns;
+use crate::Notice;
 use crate::link::{Link, ReceiveBuffer, Sent};
-use crate::notice::Notice;
-use address::{address_of, slot_of};
+use crate::now_ns;
 use mapping::Mapping;
 
 /// The window that is wanted, and the place in it.
@@ -106,9 +103,6 @@ pub struct MemLink {
 impl MemLink {
     /// Opens the memory, and reserves the slot. Nothing is written there but a missing header until the first
     /// [`Self::service`].
-    ///
-    /// # Errors
-    /// See [`MemError`].
     pub fn open(spec: &MemSpec) -> Result<Self, MemError> {
         let failed = |step| move |source| MemError::Failed { path: spec.path.clone(), step, source };
         let file = mapping::open(&spec.path).map_err(failed("opening it"))?;
@@ -118,9 +112,7 @@ impl MemLink {
     }
 
     /// The link over a file that another process has opened, whose slot it hands over.
-    ///
-    /// # Errors
-    /// See [`MemError`]; no slot was reserved through this file.
+    /// Errors: [`MemError`]; no slot was reserved through this file.
     pub fn adopt(file: OwnedFd, spec: &MemSpec) -> Result<Self, MemError> {
         // A lock of the same open file does not conflict with itself.
         let slot = reserve(&file, spec)?;
@@ -283,6 +275,22 @@ fn epoch() -> u32 {
         Ok(4) => u32::from_le_bytes(bytes).max(1),
         _ => u32::try_from(now_ns() >> 20 & u64::from(u32::MAX)).map_or(1, |time| time.max(1)),
     }
+}
+
+/// "taba" in the lower half, below the range's prefix.
+const PREFIX: [u16; 7] = [0x100, 0, 0, 0, 0x7461, 0x6261, 0];
+
+/// The address of a slot.
+fn address_of(slot: u16, port: u16) -> SocketAddr {
+    let [a, b, c, d, e, f, g] = PREFIX;
+    SocketAddr::new(Ipv6Addr::new(a, b, c, d, e, f, g, slot).into(), port)
+}
+
+/// The slot of this address; `None`: it is no slot's.
+fn slot_of(address: &SocketAddr) -> Option<u16> {
+    let IpAddr::V6(ip) = address.ip() else { return None };
+    let [prefix @ .., slot] = ip.segments();
+    (prefix == PREFIX).then_some(slot)
 }
 
 #[cfg(test)]

@@ -9,9 +9,7 @@ mod detail;
 mod device;
 mod diag;
 #[cfg(feature = "lab")]
-mod lay;
 mod nic;
-mod route;
 mod watch;
 
 use std::io;
@@ -29,11 +27,10 @@ pub use device::{
     DeviceSettings, add_address, add_pair, delete_device, remove_address, set_device, set_qdisc,
     set_qdisc_noqueue,
 };
-pub use diag::{SocketState, TcpState, tcp_sockets, udp_sockets};
 #[cfg(feature = "lab")]
-pub use lay::{add_bridge, add_cable, plug, set_port};
-pub use nic::{Nic, nic, nic_names};
-pub use route::route_to;
+pub use device::{add_bridge, add_cable, plug, set_port};
+pub use diag::{SocketState, TcpState, tcp_sockets, udp_sockets};
+pub use nic::{Nic, nic, nic_names, route_to};
 pub use watch::{NicEvent, Watch};
 
 /// Why a request failed. Each reads as one sentence for the user.

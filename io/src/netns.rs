@@ -29,9 +29,7 @@ pub struct Namespace(Arc<File>);
 
 impl Namespace {
     /// An empty one, with loopback up.
-    ///
-    /// # Errors
-    /// The process has no right to make namespaces.
+    /// Errors: the process has no right to make namespaces.
     pub fn new() -> io::Result<Namespace> {
         let make = || -> io::Result<Namespace> {
             unshare(CloneFlags::CLONE_NEWNET)?;
@@ -49,9 +47,7 @@ impl Namespace {
     }
 
     /// Gives it a name among those of `ip netns`, by an empty file at `path`; it lives as long as the file.
-    ///
-    /// # Errors
-    /// There is such a file already, or nothing may be mounted.
+    /// Errors: there is such a file already, or nothing may be mounted.
     pub fn bind(&self, path: &Path) -> io::Result<()> {
         File::create_new(path)?;
         let (own, none) = (Some("/proc/thread-self/ns/net"), None::<&str>);
@@ -59,9 +55,7 @@ impl Namespace {
     }
 
     /// Does `work` on a thread in the namespace and waits for it. Sockets made there stay there.
-    ///
-    /// # Errors
-    /// The namespace cannot be entered.
+    /// Errors: the namespace cannot be entered.
     pub fn enter<T: Send>(&self, work: impl FnOnce() -> T + Send) -> io::Result<T> {
         on_a_thread(|| {
             self.move_in()?;
@@ -70,9 +64,7 @@ impl Namespace {
     }
 
     /// Moves the calling thread into the namespace for good.
-    ///
-    /// # Errors
-    /// The process has no right to enter it.
+    /// Errors: the process has no right to enter it.
     pub fn move_in(&self) -> io::Result<()> {
         Ok(setns(&self.0, CloneFlags::CLONE_NEWNET)?)
     }

@@ -46,9 +46,7 @@ pub struct Ear(Socket);
 
 impl Ear {
     /// Listens at `nic` from now on. Wants CAP_NET_RAW.
-    ///
-    /// # Errors
-    /// There is no such NIC, or the kernel's.
+    /// Errors: there is no such NIC, or the kernel's.
     pub fn open(nic: &str) -> Result<Self, NetlinkError> {
         let index = netlink::nic(nic)?.index;
         Self::open_at(index).map_err(|error| NetlinkError::new("open a packet socket", error))

@@ -55,9 +55,6 @@ pub struct PacketSocket {
 
 impl PacketSocket {
     /// Opens a socket on `nic`, which needs not be up. Wants CAP_NET_RAW.
-    ///
-    /// # Errors
-    /// See [`PacketError`].
     pub fn open(nic: &str) -> Result<Self, PacketError> {
         let index = netlink::nic(nic)?.index;
         let failed = |step| {
@@ -81,17 +78,12 @@ impl PacketSocket {
     }
 
     /// The next frame behind its header; the length of both. A frame longer than `buffer` is truncated.
-    ///
-    /// # Errors
-    /// `WouldBlock` when there is none, `NetworkDown` once when the NIC goes down, other errors of the kernel.
+    /// Errors: `WouldBlock` when there is none, `NetworkDown` once when the NIC goes down, other errors of the kernel.
     pub fn receive(&self, buffer: &mut [u8]) -> io::Result<usize> {
         Ok(recv(&self.socket, buffer, RecvFlags::DONTWAIT)?.0)
     }
 
     /// As [`Self::receive`], and how long ago the frame came in, if [`Self::stamp`] was called before.
-    ///
-    /// # Errors
-    /// As there.
     pub fn receive_stamped(&self, buffer: &mut [u8]) -> io::Result<(usize, Duration)> {
         let (length, beside) = self.receive_beside(buffer)?;
         Ok((length, beside.stamp.map_or(Duration::ZERO, ago)))
@@ -99,9 +91,6 @@ impl PacketSocket {
 
     /// As [`Self::receive`], and the VLAN tag that the kernel took off the frame, type first, if [`Self::report_tags`]
     /// was called before. It stood behind the Ethernet addresses.
-    ///
-    /// # Errors
-    /// As there.
     pub fn receive_tagged(&self, buffer: &mut [u8]) -> io::Result<(usize, Option<[u8; 4]>)> {
         let (length, beside) = self.receive_beside(buffer)?;
         Ok((length, beside.tag))
@@ -124,33 +113,22 @@ impl PacketSocket {
     }
 
     /// Makes the kernel report the VLAN tags that it takes off frames.
-    ///
-    /// # Errors
-    /// The kernel's; none is expected.
     pub fn report_tags(&self) -> io::Result<()> {
         self.set(libc::SOL_PACKET, libc::PACKET_AUXDATA)
     }
 
     /// Makes the kernel note when frames come in.
-    ///
-    /// # Errors
-    /// The kernel's; none is expected.
     pub fn stamp(&self) -> io::Result<()> {
         self.set(libc::SOL_SOCKET, libc::SO_TIMESTAMPNS)
     }
 
     /// Sends a frame behind its header.
-    ///
-    /// # Errors
-    /// The kernel's: `WouldBlock` and `ENOBUFS` when there is no room, `NetworkDown` on a NIC that is down.
+    /// Errors: the kernel's: `WouldBlock` and `ENOBUFS` when there is no room, `NetworkDown` on a NIC that is down.
     pub fn send(&self, frame: &[u8]) -> io::Result<()> {
         Ok(send(&self.socket, frame, SendFlags::DONTWAIT).map(drop)?)
     }
 
     /// Frames that were lost since the last call, because the socket was full.
-    ///
-    /// # Errors
-    /// The kernel's; none is expected.
     pub fn take_overruns(&self) -> io::Result<u32> {
         let mut statistics = libc::tpacket_stats { tp_packets: 0, tp_drops: 0 };
         let mut length = length_of::<libc::tpacket_stats>();

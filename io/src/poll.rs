@@ -89,9 +89,7 @@ impl Poll {
     const BATCH: usize = 64;
 
     /// A new instance that watches nothing.
-    ///
-    /// # Errors
-    /// The kernel's, such as `EMFILE`.
+    /// Errors: the kernel's, such as `EMFILE`.
     pub fn new() -> io::Result<Self> {
         let epoll = epoll::create(CreateFlags::CLOEXEC)?;
         let mut poll = Self { epoll, events: Vec::with_capacity(Self::BATCH), precise: true };
@@ -105,34 +103,25 @@ impl Poll {
     }
 
     /// Watches `fd`; `token` comes back with its readiness.
-    ///
-    /// # Errors
-    /// The kernel's; `EEXIST` when `fd` is watched already.
+    /// Errors: `EEXIST` when `fd` is watched already.
     pub fn add(&self, fd: impl AsFd, token: u64, interest: Interest) -> io::Result<()> {
         Ok(epoll::add(&self.epoll, fd, EventData::new_u64(token), interest.flags())?)
     }
 
     /// Changes what `fd` is watched for.
-    ///
-    /// # Errors
-    /// The kernel's; `ENOENT` when `fd` is not watched.
+    /// Errors: `ENOENT` when `fd` is not watched.
     pub fn modify(&self, fd: impl AsFd, token: u64, interest: Interest) -> io::Result<()> {
         Ok(epoll::modify(&self.epoll, fd, EventData::new_u64(token), interest.flags())?)
     }
 
     /// Watches `fd` no longer.
-    ///
-    /// # Errors
-    /// The kernel's; `ENOENT` when `fd` is not watched.
+    /// Errors: `ENOENT` when `fd` is not watched.
     pub fn remove(&self, fd: impl AsFd) -> io::Result<()> {
         Ok(epoll::delete(&self.epoll, fd)?)
     }
 
     /// Sleeps until a descriptor is ready or `timeout` is over (`None`: without end), then gives
     /// those that are ready, up to 64. A caught signal ends the sleep with nothing ready.
-    ///
-    /// # Errors
-    /// The kernel's; none is expected.
     pub fn wait(&mut self, timeout: Option<Duration>) -> io::Result<impl Iterator<Item = Ready> + '_> {
         self.events.clear();
         let result = if self.precise { self.wait_precise(timeout) } else { self.wait_millis(timeout) };
@@ -188,17 +177,12 @@ pub struct Waker {
 
 impl Waker {
     /// A new waker, not signalled.
-    ///
-    /// # Errors
-    /// The kernel's, such as `EMFILE`.
+    /// Errors: the kernel's, such as `EMFILE`.
     pub fn new() -> io::Result<Self> {
         Ok(Self { event: eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)? })
     }
 
     /// Makes the waker readable; calls before the next [`Waker::clear`] count once.
-    ///
-    /// # Errors
-    /// The kernel's; none is expected.
     pub fn wake(&self) -> io::Result<()> {
         match rustix::io::write(&self.event, &1_u64.to_ne_bytes()) {
             // A full counter is readable already.
@@ -208,9 +192,6 @@ impl Waker {
     }
 
     /// Makes the waker unreadable again; says whether it was signalled.
-    ///
-    /// # Errors
-    /// The kernel's; none is expected.
     pub fn clear(&self) -> io::Result<bool> {
         match rustix::io::read(&self.event, &mut [0; 8]) {
             Ok(_) => Ok(true),
@@ -242,9 +223,7 @@ pub struct Signals(SignalFd);
 impl Signals {
     /// Blocks both signals and opens the descriptor that reports them. Call it in the main thread before any other
     /// thread starts: threads inherit what is blocked.
-    ///
-    /// # Errors
-    /// The kernel's, such as `EMFILE`.
+    /// Errors: the kernel's, such as `EMFILE`.
     pub fn block() -> io::Result<Self> {
         let signals: SigSet = [nix::sys::signal::SIGTERM, nix::sys::signal::SIGINT].into_iter().collect();
         signals.thread_block()?;
@@ -252,9 +231,6 @@ impl Signals {
     }
 
     /// The next signal that came; `None` when none did.
-    ///
-    /// # Errors
-    /// The kernel's; none is expected.
     pub fn next_signal(&self) -> io::Result<Option<Signal>> {
         let interrupt = libc::SIGINT.cast_unsigned();
         let named = |record: siginfo| {

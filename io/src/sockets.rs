@@ -6,19 +6,16 @@ use std::os::fd::{AsFd, AsRawFd};
 
 use libc::{c_int, c_uint, mmsghdr, msghdr, sockaddr_ll, socklen_t};
 use rustix::net::sockopt;
-use socket2::{SockAddr, SockAddrStorage};
+use socket2::{Domain, SockAddr, SockAddrStorage, Socket, Type};
 
+use crate::Notice;
 use crate::link::{RUN_MAX, SEGMENTS_MAX, Sent};
-use crate::notice::Notice;
 use crate::run::Run;
 
 /// Most datagrams per `sendmmsg`.
 pub(crate) const BATCH: usize = 32;
 
 /// Sets an option that the kernel reads as a `T`.
-///
-/// # Errors
-/// The kernel's.
 pub(crate) fn set_option<T>(socket: impl AsFd, level: c_int, option: c_int, value: &T) -> io::Result<()> {
     let fd = socket.as_fd().as_raw_fd();
     // SAFETY: the kernel reads `length_of::<T>()` bytes, which are the value's and live until the call returns.
@@ -59,9 +56,6 @@ pub(crate) fn queued_bytes(socket: impl AsFd) -> usize {
 
 /// Sets the send buffer in bytes as the kernel accounts them, which is twice the value that it is given. Without
 /// `CAP_NET_ADMIN` the kernel limits it to `net.core.wmem_max`, which is no error.
-///
-/// # Errors
-/// The kernel's.
 pub(crate) fn set_send_buffer(socket: impl AsFd, bytes: usize) -> io::Result<()> {
     let socket = socket.as_fd();
     Ok(sockopt::set_socket_send_buffer_size_force(socket, bytes / 2)
@@ -69,9 +63,6 @@ pub(crate) fn set_send_buffer(socket: impl AsFd, bytes: usize) -> io::Result<()>
 }
 
 /// Sets the receive buffer, counted in the same way, within `net.core.rmem_max`.
-///
-/// # Errors
-/// The kernel's.
 pub(crate) fn set_receive_buffer(socket: impl AsFd, bytes: usize) -> io::Result<()> {
     let socket = socket.as_fd();
     Ok(sockopt::set_socket_recv_buffer_size_force(socket, bytes / 2)
@@ -171,9 +162,7 @@ pub(crate) fn header(address: &SockAddr, pieces: &[IoSlice<'_>]) -> msghdr {
 
 /// Sends datagrams to `address` by one `sendmmsg`, and says how many left. The pieces of each datagram end at its
 /// number in `ends`, of which there are at most [`BATCH`].
-///
-/// # Errors
-/// The kernel's; no datagram left.
+/// Errors: the kernel's; no datagram left.
 pub(crate) fn send_messages(
     socket: impl AsFd,
     address: &SockAddr,
@@ -194,4 +183,39 @@ pub(crate) fn send_messages(
         libc::sendmmsg(socket.as_fd().as_raw_fd(), messages.as_mut_ptr(), count, libc::MSG_DONTWAIT)
     };
     usize::try_from(sent).map_err(|_| io::Error::last_os_error())
+}
+
+// Frames that leave by a device as those of the stack do: through its programs and its queueing discipline.
+//
+// Source: packet(7), `packet_snd` in `net/packet/af_packet.c` of Linux 6.18.
+
+/// Bytes of an Ethernet header.
+const ETHERNET: usize = 14;
+
+/// A packet socket that receives nothing.
+#[derive(Debug)]
+pub struct DeviceSocket {
+    socket: Socket,
+    index: c_int,
+}
+
+impl DeviceSocket {
+    /// Opens a socket for the device of this index. Wants CAP_NET_RAW.
+    pub fn open(index: u32) -> io::Result<Self> {
+        // Of protocol 0 and not bound, it receives nothing.
+        let socket = Socket::new(Domain::PACKET, Type::RAW, None)?;
+        socket.set_nonblocking(true)?;
+        Ok(Self { socket, index: c_int::try_from(index).map_err(|_| io::ErrorKind::InvalidInput)? })
+    }
+
+    /// Sends a frame with its Ethernet header.
+    /// Errors: `InvalidInput` for one that is shorter, `WouldBlock` where the device's queue is full, others of the
+    /// kernel.
+    pub fn send(&self, frame: &[u8]) -> io::Result<()> {
+        let Some([.., high, low]) = frame.get(..ETHERNET) else {
+            return Err(io::ErrorKind::InvalidInput.into());
+        };
+        let protocol = u16::from_be_bytes([*high, *low]);
+        self.socket.send_to(frame, &link_layer(self.index, protocol, [0; 6])).map(drop)
+    }
 }

@@ -19,8 +19,8 @@ use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 use thiserror::Error;
 
+use crate::Notice;
 use crate::gate::Gates;
-use crate::notice::Notice;
 use crate::sockets::check;
 
 /// Length of the `virtio_net_hdr` before each frame, bytes.
@@ -149,9 +149,7 @@ pub struct Tap {
 
 impl Tap {
     /// Creates the device, down and without an address, and opens its queues, non-blocking.
-    ///
-    /// # Errors
-    /// See [`TapError`]. Nothing is left behind.
+    /// After an error nothing is left behind.
     pub fn open(spec: &TapSpec) -> Result<(Self, Vec<TapQueue>), TapError> {
         if !is_device_name(&spec.name) {
             return Err(TapError::BadName { name: spec.name.clone() });
@@ -175,9 +173,7 @@ impl Tap {
     }
 
     /// The device over queues that another process has opened; `offload` is in force there.
-    ///
-    /// # Errors
-    /// The kernel's: there is no device of that name, or no queue.
+    /// Errors: the kernel's: there is no device of that name, or no queue.
     pub fn adopt(name: &str, queues: Vec<OwnedFd>, offload: Offload) -> io::Result<(Self, Vec<TapQueue>)> {
         let control = queues.first().ok_or(io::ErrorKind::NotFound)?.try_clone()?;
         let index = index_of(name)?;
@@ -203,9 +199,7 @@ impl Tap {
 
     /// Asks for `wanted` on all queues; from then on the kernel finishes the other work itself.
     /// Says what it accepted: a kernel without USO gets the rest.
-    ///
-    /// # Errors
-    /// The kernel's, when it refuses even [`Offload::NONE`].
+    /// Errors: the kernel's, when it refuses even [`Offload::NONE`].
     pub fn set_offload(&self, wanted: Offload) -> io::Result<Offload> {
         let without_uso = Offload { uso: false, ..wanted };
         let without_tso = Offload { tso: false, ..without_uso };
@@ -225,17 +219,13 @@ impl Tap {
 
     /// Raises or drops the device's carrier (since Linux 5.0): a bundle without a link looks like an
     /// unplugged cable to those who use it.
-    ///
-    /// # Errors
-    /// The kernel's; `EINVAL` when it is too old.
+    /// Errors: `EINVAL` when it is too old.
     pub fn set_carrier(&self, up: bool) -> io::Result<()> {
         ioctl_int(&self.control, libc::TUNSETCARRIER, c_int::from(up))
     }
 
     /// From now on the device refuses frames at closed gates. These gates replace those set before.
-    ///
-    /// # Errors
-    /// The kernel's; `EINVAL` when it is too old (before Linux 4.16).
+    /// Errors: `EINVAL` when it is too old (before Linux 4.16).
     pub fn set_gates(&self, gates: &Gates) -> io::Result<()> {
         ioctl_int(&self.control, TUNSETFILTEREBPF, gates.program().as_raw_fd())
     }
@@ -282,9 +272,7 @@ impl TapQueue {
     /// Takes one frame, vnet header first, into `into` (`readv`). `None` when there is none.
     ///
     /// The buffers must hold [`FRAME_MAX`] bytes together: the kernel truncates a longer frame without an error.
-    ///
-    /// # Errors
-    /// The kernel's; [`is_gone`] says whether the device was deleted. Else the frame is lost, if there was one.
+    /// Errors: the kernel's; [`is_gone`] says whether the device was deleted. Else the frame is lost, if there was one.
     pub fn read(&self, into: &mut [IoSliceMut<'_>]) -> io::Result<Option<usize>> {
         match rustix::io::readv(&self.file, into) {
             Ok(length) => Ok(Some(length)),
@@ -300,10 +288,8 @@ impl TapQueue {
     }
 
     /// Hands one frame, vnet header first, to the kernel (`writev`), whole or not at all.
-    ///
-    /// # Errors
-    /// `EINVAL` when the vnet header and the frame do not agree, `EIO` while the device is down,
-    /// `EBADFD` when it was deleted. The frame is lost.
+    /// Errors: `EINVAL` when the vnet header and the frame do not agree, `EIO` while the device is down, `EBADFD` when
+    /// it was deleted. The frame is lost.
     pub fn write(&self, frame: &[IoSlice<'_>]) -> io::Result<()> {
         rustix::io::writev(&self.file, frame)?;
         Ok(())

@@ -10,9 +10,7 @@ use libtest_mimic::{Failed, Trial};
 const LOOK_AGAIN_AFTER: Duration = Duration::from_millis(5);
 
 /// Looks at `ready` until it yields a value.
-///
-/// # Errors
-/// The error of `ready`, or `what` with the time that was waited when `limit` passes first.
+/// Errors: the error of `ready`, or `what` with the time that was waited when `limit` passes first.
 pub fn wait_for<T, E: From<io::Error>>(
     what: &str,
     limit: Duration,

@@ -9,7 +9,6 @@
 //!
 //! Source: Linux `net/ipv4/udp.c`, `net/ipv4/udp_offload.c`, `net/ipv6/udp.c`.
 
-mod gso;
 mod receive;
 mod send;
 
@@ -24,9 +23,8 @@ use thiserror::Error;
 
 use crate::link::{Link, ReceiveBuffer, Sent};
 use crate::netlink::{self, NetlinkError, Nic};
-use crate::notice::Notice;
-use crate::sockets;
-use gso::Gso;
+use crate::{Notice, sockets};
+use send::Gso;
 
 /// The largest number of messages that one [`UdpLink::receive`] takes.
 pub const RECEIVE_MAX: usize = 16;
@@ -128,9 +126,6 @@ impl UdpLink {
     const NOTICES_MAX: usize = 8;
 
     /// Opens the socket. [`Link::take_notice`] gives the features that the kernel lacks.
-    ///
-    /// # Errors
-    /// See [`LinkError`].
     pub fn bind(spec: &UdpSpec) -> Result<Self, LinkError> {
         let nic = netlink::nic(&spec.nic)?;
         if !nic.admin_up {
@@ -161,9 +156,7 @@ impl UdpLink {
 
     /// The link over a socket that another process has bound to `spec`'s NIC, address and port. Its buffers keep their
     /// sizes: the other process may still use it.
-    ///
-    /// # Errors
-    /// See [`LinkError`]; the NIC may be down.
+    /// Errors: the NIC may be down.
     pub fn adopt(socket: OwnedFd, spec: &UdpSpec) -> Result<Self, LinkError> {
         let nic = netlink::nic(&spec.nic)?;
         let socket = Socket::from(socket);
@@ -205,17 +198,12 @@ impl UdpLink {
     /// overhead; this takes the allotted value, halves it for the kernel, and one run may go beyond it.
     /// Linux 6.18 on veth counts a run of 44 cells of 1,452 bytes as 64,720 bytes with GSO, and as
     /// 2,304 bytes per cell without.
-    ///
-    /// # Errors
-    /// The kernel's. Without `CAP_NET_ADMIN` the value is limited to `net.core.wmem_max`, which is no error.
+    /// Errors: the kernel's. Without `CAP_NET_ADMIN` the value is limited to `net.core.wmem_max`, which is no error.
     pub fn set_send_buffer(&self, bytes: usize) -> io::Result<()> {
         sockets::set_send_buffer(&self.socket, bytes)
     }
 
     /// The send buffer in force, bytes, counted as by [`UdpLink::set_send_buffer`].
-    ///
-    /// # Errors
-    /// The kernel's; none is expected.
     pub fn send_buffer(&self) -> io::Result<usize> {
         Ok(sockopt::socket_send_buffer_size(&self.socket)?)
     }

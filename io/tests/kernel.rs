@@ -17,25 +17,22 @@ macro_rules! tests {
 
 mod kernel {
     pub(super) mod hosts;
-    pub(super) mod needs;
 }
 mod kernel_capture;
 mod kernel_ether;
 mod kernel_netlink;
 mod kernel_packet;
-mod kernel_signals;
 mod kernel_tap;
 mod kernel_udp;
 mod kernel_wires;
 
-use kernel::needs::Needs;
+use kernel::hosts::Needs;
 use libtest_mimic::Arguments;
 
 fn main() {
     let arguments = Arguments::from_args();
     let needs = Needs::probe();
     let rooms = [
-        kernel_signals::TESTS,
         kernel_netlink::TESTS,
         kernel_capture::TESTS,
         kernel_ether::TESTS,

@@ -7,8 +7,7 @@ use tabane_io::capture::{Capture, CaptureSpec, Cast, Seen, Wanted};
 use tabane_io::packet::HEADER;
 use tabane_io::{PacketSocket, ether};
 
-use crate::kernel::hosts::Cable;
-use crate::kernel::needs::{Need, Test};
+use crate::kernel::hosts::{Cable, Need, Test};
 
 pub(crate) const TESTS: &[Test] = tests!("capture";
     Namespaces:

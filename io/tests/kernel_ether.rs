@@ -8,8 +8,7 @@ use tabane_io::{Engine, EtherLink, EtherSpec, Link, PacketSocket, ReceiveBuffer,
 
 use tabane_engine::reclaim::Method;
 
-use crate::kernel::hosts::{Cable, until};
-use crate::kernel::needs::{Need, Test};
+use crate::kernel::hosts::{Cable, Need, Test, until};
 
 pub(crate) const TESTS: &[Test] = tests!("ether";
     Namespaces:

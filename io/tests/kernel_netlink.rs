@@ -1,15 +1,16 @@
-//! NICs and device settings by netlink.
+//! NICs and device settings by netlink, and signals as something to read.
 
 use std::collections::BTreeSet;
 use std::net::IpAddr;
+use std::time::Duration;
 
 use tabane_io::netlink::{self, DeviceSettings, NicEvent, Watch};
-use tabane_io::{Offload, Tap, TapSpec};
+use tabane_io::{Interest, Offload, Poll, Signal, Signals, Tap, TapSpec};
 
-use crate::kernel::hosts::{Cable, Host, until};
-use crate::kernel::needs::{Need, Test};
+use crate::kernel::hosts::{Cable, Host, Need, Test, until};
 
 pub(crate) const TESTS: &[Test] = tests!("netlink";
+    Nothing: stop_requests_wake_the_poll;
     Tun: device_settings_take_effect, noqueue_is_accepted_on_a_tap;
     Namespaces:
         carrier_loss_and_removal_are_reported, address_changes_are_reported,
@@ -92,4 +93,17 @@ fn address_changes_are_reported() {
         cable.left.ip(&format!("address delete {text}/24 dev left"));
         await_event(&mut watch, "end of the address", change(true));
     }
+}
+
+fn stop_requests_wake_the_poll() {
+    let (signals, mut poll) = (Signals::block().unwrap(), Poll::new().unwrap());
+    poll.add(&signals, 1, Interest::Read).unwrap();
+    assert_eq!(signals.next_signal().unwrap(), None);
+    for (number, signal) in [(libc::SIGTERM, Signal::Terminate), (libc::SIGINT, Signal::Interrupt)] {
+        // SAFETY: the signal goes to this thread, which blocks it.
+        assert_eq!(unsafe { libc::pthread_kill(libc::pthread_self(), number) }, 0);
+        until("signal", || (poll.wait(Some(Duration::from_millis(100))).unwrap().count() == 1).then_some(()));
+        assert_eq!(signals.next_signal().unwrap(), Some(signal));
+    }
+    assert_eq!(signals.next_signal().unwrap(), None);
 }

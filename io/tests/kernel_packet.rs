@@ -7,8 +7,7 @@ use std::time::{Duration, Instant};
 use tabane_io::packet::{FRAME_MAX, HEADER};
 use tabane_io::{Link, PacketSocket, Sent, UdpLink, UdpSpec};
 
-use crate::kernel::hosts::{Cable, until};
-use crate::kernel::needs::{Need, Test};
+use crate::kernel::hosts::{Cable, Need, Test, until};
 
 pub(crate) const TESTS: &[Test] = tests!("packet";
     Namespaces:

@@ -13,8 +13,7 @@ use tabane_io::tap::FRAME_MAX;
 use tabane_io::{Gates, Interest, Offload, Poll, Tap, TapError, TapQueue, TapSpec, Waker};
 use tabane_proto::gate::gate_of;
 
-use crate::kernel::hosts::Host;
-use crate::kernel::needs::{Need, Test};
+use crate::kernel::hosts::{Host, Need, Test};
 
 pub(crate) const TESTS: &[Test] = tests!("tap";
     Tun:

@@ -9,8 +9,7 @@ use tabane_io::{
     Interest, Link, LinkError, Poll, RUN_MAX, ReceiveBuffer, SEGMENTS_MAX, Sent, UdpLink, UdpSpec,
 };
 
-use crate::kernel::hosts::{Cable, Host, until};
-use crate::kernel::needs::{Need, Test};
+use crate::kernel::hosts::{Cable, Host, Need, Test, until};
 
 pub(crate) const TESTS: &[Test] = tests!("udp";
     Namespaces:

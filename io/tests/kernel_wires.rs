@@ -8,8 +8,7 @@ use tabane_io::netlink::{nic, nic_details, route_to};
 use tabane_io::overhear::Ear;
 use tabane_io::segment::shared_segments;
 
-use crate::kernel::hosts::{Cable, Host, until};
-use crate::kernel::needs::{Need, Test};
+use crate::kernel::hosts::{Cable, Host, Need, Test, until};
 
 const WAIT: Duration = Duration::from_millis(100);
 

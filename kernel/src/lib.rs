@@ -27,7 +27,6 @@ pub mod load;
 pub mod load;
 mod path;
 mod reorder;
-mod slots;
 
 pub use layout::{AgainCounts, Counts, OVERHEAD, ReorderCounts, Traffic, Volume};
 pub use load::{places, verified};
@@ -99,9 +98,7 @@ impl Error {
 }
 
 /// Whether the programs were compiled with this crate. What the machine's kernel takes shows when they are attached.
-///
-/// # Errors
-/// [`Error::NotBuilt`].
+/// Errors: [`Error::NotBuilt`].
 pub fn available() -> Result<(), Error> {
     if cfg!(feature = "kernel-path") { Ok(()) } else { Err(Error::NotBuilt) }
 }

@@ -37,9 +37,7 @@ pub struct Loaded {
 
 impl Loaded {
     /// Loads the send program and the receive program for so many processors. `beside` has maps that they share.
-    ///
-    /// # Errors
-    /// [`Error::NoPlaces`], or the kernel's refusal.
+    /// Errors: [`Error::NoPlaces`], or the kernel's refusal.
     pub(crate) fn carriers(config: &Config, processors: usize, beside: Option<&Self>) -> Result<Self, Error> {
         if types().is_some_and(|types| types.type_by_name::<Struct<'_>>("tcx_entry").is_none()) {
             // The verifier of such a kernel refuses the programs in words that say nothing of places.
@@ -60,9 +58,6 @@ impl Loaded {
     }
 
     /// Loads the reorder qdisc, and the program behind it; the kernel will know the qdisc by the name `kind`.
-    ///
-    /// # Errors
-    /// The kernel's refusal.
     pub(crate) fn qdisc(config: &Config, kind: &str) -> Result<Self, Error> {
         let mut loaded = Self { _kind: None, objects: Vec::new(), maps: Vec::new() };
         let name = |open: &mut OpenObject| {
@@ -118,17 +113,12 @@ impl Loaded {
     }
 
     /// Writes an entry.
-    ///
-    /// # Errors
-    /// The kernel's: the index is beyond the end, or the map is full.
+    /// Errors: the kernel's: the index is beyond the end, or the map is full.
     pub(crate) fn write(&self, map: &str, key: &[u8], value: &[u8]) -> Result<(), Error> {
         self.handle(map).update(key, value, MapFlags::ANY).map_err(|error| Error::Map(io(error)))
     }
 
     /// Deletes an entry of a hash, if it is there.
-    ///
-    /// # Errors
-    /// The kernel's.
     pub(crate) fn delete(&self, map: &str, key: &[u8]) -> Result<(), Error> {
         match self.handle(map).delete(key) {
             Err(error) if error.kind() != ErrorKind::NotFound => Err(Error::Map(io(error))),
@@ -137,9 +127,6 @@ impl Loaded {
     }
 
     /// Deletes all entries of a hash that have such a value.
-    ///
-    /// # Errors
-    /// The kernel's.
     pub(crate) fn delete_all(&self, map: &str, is_such: impl Fn(&[u8]) -> bool) -> Result<(), Error> {
         let entries = self.handle(map).lookup_batch(BATCH, MapFlags::ANY, MapFlags::ANY);
         let entries = entries.map_err(|error| Error::Map(io(error)))?;

@@ -11,13 +11,12 @@ use tabane_io::tcx::{self, Direction};
 use crate::Error;
 use crate::again::Again;
 use crate::layout::{
-    AgainCounts, Config, Counts, LINKS, NEWCOMERS, NO_LINK, PATH_UP, PEER_READY, PEER_RECEIVED, PEER_SENDERS,
-    PEER_STRIPED, PEER_WEIGHTED, Path, Peer, SEAT_PEER_SHIFT, SEATED, SENDERS, SLOTS, Sender, Source,
-    THIS_HOST, TIME_SHIFT, Traffic, Volume,
+    self, AgainCounts, Config, Counts, LINKS, NEWCOMERS, NO_LINK, PATH_UP, PEER_READY, PEER_RECEIVED,
+    PEER_SENDERS, PEER_STRIPED, PEER_WEIGHTED, Path, Peer, SEAT_PEER_SHIFT, SEATED, SENDERS, SLOTS, Sender,
+    Source, THIS_HOST, TIME_SHIFT, Traffic, Volume,
 };
 use crate::load::{self, Loaded};
 use crate::reorder::Reorder;
-use crate::slots;
 
 /// What a kernel path is made for.
 #[derive(Clone, Copy, Debug)]
@@ -150,9 +149,8 @@ impl std::fmt::Debug for KernelPath {
 impl KernelPath {
     /// Loads the programs and puts the send program at the device. Until peers are ready, all frames travel in cells. `reorder` restores the
     /// order of frames that have one; without it they go to the device as they come.
-    ///
-    /// # Errors
-    /// [`Error::NotBuilt`], [`Error::NoPlaces`], [`Error::Load`] (CAP_BPF or CAP_NET_ADMIN is missing), [`Error::Attach`].
+    /// Errors: [`Error::NotBuilt`], [`Error::NoPlaces`], [`Error::Load`] (CAP_BPF or CAP_NET_ADMIN is missing),
+    /// [`Error::Attach`].
     pub fn attach(plan: &Plan, reorder: Option<&Reorder>) -> Result<Self, Error> {
         let paths = plan.peers * LINKS;
         let config = Config {
@@ -196,9 +194,7 @@ impl KernelPath {
     }
 
     /// Says how links to a peer are chosen.
-    ///
-    /// # Errors
-    /// [`Error::Number`], [`Error::Map`].
+    /// Errors: [`Error::Number`], [`Error::Map`].
     pub fn set_policy(&mut self, peer: usize, policy: Policy) -> Result<(), Error> {
         check("peer", peer, self.peers.len())?;
         self.peers[peer].policy = policy;
@@ -206,9 +202,7 @@ impl KernelPath {
     }
 
     /// Says which link a sender has, from 0 to [`SENDERS`]; `None`: the next newcomer's.
-    ///
-    /// # Errors
-    /// [`Error::Number`], [`Error::Map`].
+    /// Errors: [`Error::Number`], [`Error::Map`].
     pub fn set_seat(&mut self, sender: usize, seat: Option<Seat>) -> Result<(), Error> {
         check("sender", sender, SENDERS)?;
         let word = |seat: Seat| SEATED | (seat.peer as u64) << SEAT_PEER_SHIFT | seat.link as u64;
@@ -217,9 +211,7 @@ impl KernelPath {
 
     /// Says what is known of a link, from 0 to [`LINKS`]; the receive program is put at its NIC when that is another one than
     /// before. `None`: it has left.
-    ///
-    /// # Errors
-    /// [`Error::Number`], [`Error::Attach`], [`Error::Map`].
+    /// Errors: [`Error::Number`], [`Error::Attach`], [`Error::Map`].
     pub fn set_link(&mut self, link: usize, known: Option<Link>) -> Result<(), Error> {
         check("link", link, LINKS)?;
         let Some(known) = known else { return self.leave(link) };
@@ -253,9 +245,7 @@ impl KernelPath {
     /// Says which MAC address a peer's device has, if that is known, and whether the peer takes frames by its programs. Frames from
     /// that address that come from other peers are refused. `None`: it has left, with its paths, the addresses behind it and the
     /// seats of those that send to it, so that another peer may have its number.
-    ///
-    /// # Errors
-    /// [`Error::Number`], [`Error::Map`].
+    /// Errors: [`Error::Number`], [`Error::Map`].
     pub fn set_peer(&mut self, peer: usize, known: Option<(Option<[u8; 6]>, bool)>) -> Result<(), Error> {
         check("peer", peer, self.peers.len())?;
         let mac = known.and_then(|(mac, _)| mac);
@@ -280,9 +270,7 @@ impl KernelPath {
     }
 
     /// Says which MAC address the device has itself: frames from it that come from a link are refused.
-    ///
-    /// # Errors
-    /// [`Error::Map`].
+    /// Errors: [`Error::Map`].
     pub fn set_own(&mut self, mac: [u8; 6]) -> Result<(), Error> {
         self.loaded.write("owners", &mac, &THIS_HOST.to_ne_bytes())
     }
@@ -290,9 +278,7 @@ impl KernelPath {
     /// Says what is known of a link's way to a peer; `None`: there is none. Frames from the peer's address are received on links
     /// that have a NIC, also when the path is not up. An address on a link belongs to the peer that has it first: `false` when that
     /// is another one; then there is no way.
-    ///
-    /// # Errors
-    /// [`Error::Number`], [`Error::Map`].
+    /// Errors: [`Error::Number`], [`Error::Map`].
     pub fn set_path(&mut self, peer: usize, link: usize, known: Option<PathState>) -> Result<bool, Error> {
         check("link", link, LINKS)?;
         check("peer", peer, self.peers.len())?;
@@ -316,9 +302,7 @@ impl KernelPath {
     }
 
     /// Says how fast and how far a path is that is known. Frames on their way do not notice.
-    ///
-    /// # Errors
-    /// [`Error::Number`], [`Error::Map`].
+    /// Errors: [`Error::Number`], [`Error::Map`].
     pub fn set_pace(&mut self, peer: usize, link: usize, pace: Pace) -> Result<(), Error> {
         check("link", link, LINKS)?;
         check("peer", peer, self.peers.len())?;
@@ -345,18 +329,14 @@ impl KernelPath {
     }
 
     /// Says that an address behind a bridge lives behind a peer, as the receive program does when it sees a frame from there.
-    ///
-    /// # Errors
-    /// [`Error::Number`], [`Error::Map`].
+    /// Errors: [`Error::Number`], [`Error::Map`].
     pub fn learn(&mut self, mac: [u8; 6], peer: usize) -> Result<(), Error> {
         check("peer", peer, self.peers.len())?;
         self.loaded.write("fdb", &mac, &key(peer))
     }
 
     /// Forgets where an address behind a bridge lives.
-    ///
-    /// # Errors
-    /// [`Error::Map`].
+    /// Errors: [`Error::Map`].
     pub fn forget(&mut self, mac: [u8; 6]) -> Result<(), Error> {
         self.loaded.delete("fdb", &mac)
     }
@@ -454,7 +434,7 @@ impl KernelPath {
                 .map_or(0, |there| there.link.weight)
         });
         let state = &mut self.peers[peer];
-        slots::assign(&mut state.slots, &weights);
+        layout::assign(&mut state.slots, &weights);
         let ready = if state.is_ready { PEER_READY } else { 0 };
         let (choosing, newcomers) = match state.policy {
             Policy::Hash => (0, [NO_LINK; NEWCOMERS]),

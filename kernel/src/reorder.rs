@@ -68,9 +68,8 @@ impl Reorder {
     /// Makes the pair for the device of this name in this thread's network namespace, and takes away what a crash has left. `beside`: the
     /// [`Self::name`] of the process that is about to hand the device over, which stays. Frames of peers that have no [`Order`] pass as
     /// they come.
-    ///
-    /// # Errors
-    /// [`Error::NotBuilt`], [`Error::NoQdiscs`], [`Error::Load`], [`Error::Qdisc`], [`Error::Devices`]. Nothing is left behind.
+    /// Errors: [`Error::NotBuilt`], [`Error::NoQdiscs`], [`Error::Load`], [`Error::Qdisc`], [`Error::Devices`]. Nothing
+    /// is left behind.
     pub fn attach(device: &str, peers: usize, beside: Option<&str>) -> Result<Self, Error> {
         crate::available()?;
         if !load::kernel_has_qdiscs() {
@@ -104,9 +103,7 @@ impl Reorder {
     }
 
     /// Says how the frames of a peer are put in order.
-    ///
-    /// # Errors
-    /// [`Error::Map`], also when the peer's number is not below the bound.
+    /// Errors: [`Error::Map`], also when the peer's number is not below the bound.
     pub fn set_order(&mut self, peer: usize, order: &Order) -> Result<(), Error> {
         let ns = |time: Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX / 2);
         let entry = layout::Order {
@@ -136,9 +133,7 @@ impl Reorder {
 
     /// Has the kernel process each flow of the device on a processor of its own (RPS), also where frames leave the qdisc on
     /// different ones. Without, one may overtake another there. The device keeps it.
-    ///
-    /// # Errors
-    /// The kernel's; `/sys` shows another network namespace, or may not be written.
+    /// Errors: the kernel's; `/sys` shows another network namespace, or may not be written.
     pub fn spread(&self) -> io::Result<()> {
         let processors = load::processors().map_err(io::Error::other)?;
         fs::write(format!("/sys/class/net/{}/queues/rx-0/rps_cpus", self.device), mask(processors))

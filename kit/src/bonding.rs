@@ -1,4 +1,4 @@
-//! The kernel's own devices that gather links, one for each host: bonding and team.
+//! What the kernel itself makes of several links: a device that gathers them on each host, bonding or team; and MPTCP.
 //!
 //! Each link keeps the switch of its own that it has for everyone, with two exceptions: LACP needs switches that pass its
 //! frames on, and balance-tlb and balance-alb, whose NICs send for one another, need switches that are joined.
@@ -7,12 +7,12 @@ use std::fs;
 use std::net::Ipv4Addr;
 use std::time::Duration;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 
 use crate::clock::wait_for;
 use crate::netns::Namespace;
-use crate::tool;
-use crate::topology::{Topology, nic};
+use crate::topology::{self, Topology, nic};
+use crate::{counters, process};
 
 /// Name of the device on every host.
 const DEVICE: &str = "agg0";
@@ -27,7 +27,6 @@ const LACP_FRAMES: &str = "0x4";
 ///
 /// # Panics
 /// More than 254 hosts.
-#[must_use]
 pub fn address(host: usize) -> Ipv4Addr {
     Ipv4Addr::new(10, 2, 0, u8::try_from(host + 1).expect("a plan has at most 99 hosts"))
 }
@@ -82,7 +81,7 @@ pub fn lacp(topology: &Topology) -> Result<()> {
 pub fn team(topology: &Topology) -> Result<()> {
     for (number, host) in topology.hosts().iter().enumerate() {
         host.ip(&format!("link add {DEVICE} type team"))?;
-        tool::run(host.command("teamnl").args([DEVICE, "setoption", "mode", "roundrobin"]))?;
+        process::run(host.command("teamnl").args([DEVICE, "setoption", "mode", "roundrobin"]))?;
         gather(host, number, &topology.nics())?;
     }
     Ok(())
@@ -112,6 +111,27 @@ fn is_whole(state: &str, links: usize) -> bool {
     let up = state.matches("MII Status: up").count();
     let aggregated = state.lines().find_map(|line| line.trim().strip_prefix("Number of ports: "));
     up == links + 1 && aggregated.is_none_or(|ports| ports == links.to_string())
+}
+
+/// MPTCP: every connection gets a subflow per bare link. Has the second host announce its further addresses, and the first open a subflow to each.
+pub fn announce_subflows(topology: &Topology) -> Result<()> {
+    let (client, server) = (topology.host(0), topology.host(1));
+    let further = topology.plan().links.len() - 1;
+    for host in [client, server] {
+        host.ip(&format!("mptcp limits set subflow {further} add_addr_accepted {further}"))?;
+    }
+    (1..=further).try_for_each(|link| {
+        server
+            .ip(&format!("mptcp endpoint add {} dev {} signal", topology::address(link, 1), nic(link)))
+            .map(drop)
+    })
+}
+
+/// Checks afterwards that connections had more than one subflow.
+pub fn check_subflows(topology: &Topology) -> Result<()> {
+    let joins = counters::protocol(topology.host(0), "MPTcpExt", "MPJoinSynAckRx")?;
+    ensure!(joins > 0, "MPTCP used one link only: the kernel joined no second subflow");
+    Ok(())
 }
 
 #[cfg(test)]

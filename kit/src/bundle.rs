@@ -1,24 +1,25 @@
 //! A bundle on a host: the program `tabane` at work in a namespace.
 
-use std::env;
 use std::ffi::OsString;
+use std::fs::File;
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
-use std::thread;
 use std::time::{Duration, Instant};
+use std::{env, thread};
 
 use anyhow::{Context, Result, bail};
+use clap::Args;
 use nix::sys::signal::Signal;
 use tabane_api::{Request, open_request};
-use tempfile::NamedTempFile;
+use tempfile::{NamedTempFile, TempDir};
 
 use crate::netns::Namespace;
-use crate::process::{Ending, Process};
+use crate::prerequisites::require_daemon;
+use crate::process::{self, Ending, Process};
 use crate::rate::Bitrate;
 use crate::status::{Questions, Status};
-use crate::tool;
 use crate::topology::Topology;
 
 /// Name of the device on every host.
@@ -78,7 +79,6 @@ pub struct Bundle<'a> {
 
 impl Options {
     /// The daemon's defaults.
-    #[must_use]
     pub fn new(program: &Path) -> Options {
         Options {
             program: program.to_path_buf(),
@@ -90,7 +90,6 @@ impl Options {
     }
 
     /// Not sealed, each connection over one link, and by programs in the kernel: `data_path` is `auto` or `kernel`.
-    #[must_use]
     pub fn by_programs(program: &Path, data_path: &str) -> Options {
         let arguments = ["--data-path", data_path, "--policy", "hash"].map(String::from).to_vec();
         Options { protection: Protection::None, arguments, ..Options::new(program) }
@@ -203,13 +202,11 @@ impl<'a> Bundle<'a> {
     }
 
     /// Process id of the daemon; `None` once it has ended.
-    #[must_use]
     pub fn pid(&self) -> Option<u32> {
         self.process.as_ref().map(Process::pid)
     }
 
     /// Process ids of the daemons of `bundles`.
-    #[must_use]
     pub fn pids(bundles: &[Bundle<'_>]) -> Vec<u32> {
         bundles.iter().filter_map(Bundle::pid).collect()
     }
@@ -222,7 +219,7 @@ impl<'a> Bundle<'a> {
 
     /// What the program prints when it is called with `arguments` on this host.
     pub fn ask(&self, arguments: &[&str]) -> Result<String> {
-        tool::run(self.host.command(&self.program).args(arguments))
+        process::run(self.host.command(&self.program).args(arguments))
     }
 
     /// Waits until the daemon's status is as wanted; looks at it when something has happened, and now and then.
@@ -338,7 +335,6 @@ fn key_file() -> io::Result<NamedTempFile> {
 ///
 /// # Panics
 /// More than 254 hosts.
-#[must_use]
 pub fn address(number: usize) -> IpAddr {
     IpAddr::V4(Ipv4Addr::new(10, 77, 0, u8::try_from(number + 1).expect("a plan has at most 99 hosts")))
 }
@@ -347,7 +343,6 @@ pub fn address(number: usize) -> IpAddr {
 ///
 /// # Panics
 /// More than 65,534 hosts.
-#[must_use]
 pub fn address_v6(number: usize) -> IpAddr {
     let host = u16::try_from(number + 1).expect("a plan has at most 99 hosts");
     IpAddr::V6(Ipv6Addr::new(0xfd77, 0, 0, 0, 0, 0, 0, host))
@@ -365,4 +360,64 @@ pub fn program(given: Option<&Path>) -> Result<PathBuf> {
     let directory = own.parent().context("the directory of this program")?;
     let is_test = directory.file_name().is_some_and(|name| name == "deps");
     Ok(if is_test { directory.with_file_name("tabane") } else { directory.join("tabane") })
+}
+
+/// Options of every command.
+#[derive(Clone, Debug, Args)]
+pub struct Common {
+    /// Write the report here instead of target/lab/NAME.json
+    #[arg(long, value_name = "PATH")]
+    pub json: Option<PathBuf>,
+    /// The executable `tabane` [default: $TABANE_BIN, else the one beside this program]
+    #[arg(long, value_name = "PATH")]
+    pub tabane: Option<PathBuf>,
+    /// Seed of everything random
+    #[arg(long, default_value_t = 1)]
+    pub seed: u64,
+}
+
+impl Common {
+    /// The executable `tabane`, which is there.
+    pub fn daemon(&self) -> Result<PathBuf> {
+        let program = program(self.tabane.as_deref())?;
+        require_daemon(&program)?;
+        Ok(program)
+    }
+}
+
+/// Where memory is a file, on most machines.
+const MEMORY: &str = "/dev/shm";
+
+/// A place for a window; it goes with the value.
+#[derive(Debug)]
+pub struct Window {
+    path: PathBuf,
+    _directory: TempDir,
+}
+
+impl Window {
+    /// A place where the first daemon makes a window.
+    pub fn new() -> Result<Window> {
+        let place = if Path::new(MEMORY).is_dir() { TempDir::new_in(MEMORY) } else { TempDir::new() };
+        let directory = place.context("a directory for a window of memory")?;
+        Ok(Window { path: directory.path().join("window"), _directory: directory })
+    }
+
+    /// `bytes` of empty memory.
+    pub fn of(bytes: u64) -> Result<Window> {
+        let window = Window::new()?;
+        let made = File::create(&window.path).and_then(|file| file.set_len(bytes));
+        made.with_context(|| window.path.display().to_string())?;
+        Ok(window)
+    }
+
+    /// The file.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// The link through it, as `tabane up --link` takes it.
+    pub fn link(&self) -> String {
+        format!("mem:{}", self.path.display())
+    }
 }

@@ -22,7 +22,6 @@ pub fn monotonic_ns() -> Result<u64> {
 }
 
 /// Milliseconds from `from_ns` to `to_ns`; zero when `to_ns` is the earlier one.
-#[must_use]
 pub fn milliseconds_between(from_ns: u64, to_ns: u64) -> f64 {
     to_ns.saturating_sub(from_ns) as f64 / 1e6
 }

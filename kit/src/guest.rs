@@ -17,22 +17,21 @@
 mod errand;
 mod machine;
 pub mod pair;
-mod visit;
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::thread::available_parallelism;
-use std::time::Duration;
+use std::thread::{self, available_parallelism};
+use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use clap::{Args, ValueEnum};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use crate::prerequisites::Missing;
+use crate::progress;
 use errand::Errand;
 use machine::Machine;
-pub use visit::Visit;
 
 /// The option that tells a command that it is in the guest, and where its figures go.
 pub const HERE: &str = "here";
@@ -106,7 +105,6 @@ impl Model {
     }
 
     /// The kernel's module for it.
-    #[must_use]
     pub const fn module(self) -> &'static str {
         match self {
             Model::E1000e => "e1000e",
@@ -131,7 +129,6 @@ impl Default for Flags {
 
 impl Flags {
     /// Whether the command is in the guest already.
-    #[must_use]
     pub fn is_inside(&self) -> bool {
         self.here.is_some()
     }
@@ -182,20 +179,17 @@ impl Guest {
     }
 
     /// Version of its kernel.
-    #[must_use]
     pub fn version(&self) -> &str {
         &self.version
     }
 
     /// The same with a file in its working directory, wherever the original lies.
-    #[must_use]
     pub fn with_file(mut self, name: &'static str, text: String) -> Guest {
         self.files.push((name, text));
         self
     }
 
     /// The same with so many processors; else it has as many as this machine.
-    #[must_use]
     pub fn with_processors(mut self, processors: usize) -> Guest {
         self.processors = processors;
         self
@@ -203,14 +197,12 @@ impl Guest {
 
     /// The same with a PCI device (QEMU's `ivshmem-plain`) whose memory is the file `path` of `bytes`, a power of two: all guests
     /// that have it share it.
-    #[must_use]
     pub fn with_window(mut self, path: &Path, bytes: u64) -> Guest {
         self.window = Some(Window { path: path.to_path_buf(), bytes });
         self
     }
 
     /// The same with these cables.
-    #[must_use]
     pub fn with_cables(mut self, cables: Vec<Cable>) -> Guest {
         self.cables = cables;
         self
@@ -254,6 +246,90 @@ impl Guest {
     /// The kernel's image.
     fn image(&self) -> PathBuf {
         self.root.join(format!("boot/vmlinuz-{}", self.version))
+    }
+}
+
+// A guest while it is up: what it does, what it leaves, and how it ends.
+
+/// Pause between two looks at the guest.
+const LOOK_AGAIN_AFTER: Duration = Duration::from_millis(300);
+
+/// A guest at work; dropping it ends its machine at once, as a power failure does.
+#[derive(Debug)]
+pub struct Visit {
+    machine: Machine,
+    errand: Errand,
+    version: String,
+}
+
+impl Visit {
+    fn new(machine: Machine, errand: Errand, version: &str) -> Visit {
+        Visit { machine, errand, version: version.to_string() }
+    }
+
+    /// The value that the guest has left as the file `name`, if it has.
+    pub fn left<T: DeserializeOwned>(&mut self, name: &str) -> Result<Option<T>> {
+        if let Ok(text) = fs::read_to_string(self.errand.file(name)) {
+            let value = serde_json::from_str(&text);
+            return Ok(Some(value.with_context(|| format!("the guest left as {name}: {text}"))?));
+        }
+        self.still_up().map(|()| None)
+    }
+
+    /// Checks that the guest is up.
+    pub fn still_up(&mut self) -> Result<()> {
+        if !self.machine.is_running()? {
+            bail!("the guest went down before its time: {}", self.errand.last_words());
+        }
+        Ok(())
+    }
+
+    /// What the guest said last.
+    pub fn last_words(&self) -> String {
+        self.errand.last_words()
+    }
+
+    /// Waits until the guest is down, showing its steps meanwhile, and returns the figures that it handed over.
+    pub fn finish<T: DeserializeOwned>(mut self, limit: Duration) -> Result<T> {
+        self.wait(limit)?;
+        self.figures()
+    }
+
+    /// Waits until the guest begins with its errand; `false`: it went down before.
+    fn begins_within(&mut self, limit: Duration) -> Result<bool> {
+        let deadline = Instant::now() + limit;
+        let _step = progress::step(&format!("booting Linux {} in the guest", self.version));
+        while self.machine.is_running()? && !self.errand.has_begun() {
+            if Instant::now() >= deadline {
+                bail!("the guest has not begun within {limit:?}");
+            }
+            thread::sleep(LOOK_AGAIN_AFTER);
+        }
+        Ok(self.errand.has_begun())
+    }
+
+    /// The figures that the guest handed over before it went down.
+    fn figures<T: DeserializeOwned>(self) -> Result<T> {
+        let console = self.machine.last_words()?;
+        let figures = self.errand.figures(&console)?;
+        serde_json::from_str(&figures).with_context(|| format!("the guest's figures: {figures}"))
+    }
+
+    fn wait(&mut self, limit: Duration) -> Result<()> {
+        let deadline = Instant::now() + limit;
+        let (mut shown, mut step) = (String::new(), None);
+        while self.machine.is_running()? {
+            if Instant::now() >= deadline {
+                bail!("the guest has not ended within {limit:?}: {}", self.errand.last_words());
+            }
+            if let Some(says) = self.errand.step().filter(|says| *says != shown) {
+                drop(step);
+                step = Some(progress::step(&says));
+                shown = says;
+            }
+            thread::sleep(LOOK_AGAIN_AFTER);
+        }
+        Ok(())
     }
 }
 

@@ -1,11 +1,10 @@
 //! Where and when something was measured: part of every report.
 
-use std::fmt;
-use std::fs;
 use std::io::{self, Read, Write};
 use std::process::Command;
 use std::thread::available_parallelism;
 use std::time::{Duration, Instant};
+use std::{fmt, fs};
 
 use anyhow::Result;
 use nix::sched::{CpuSet, sched_getaffinity};
@@ -13,7 +12,7 @@ use nix::unistd::Pid;
 use rustix::system::{sysinfo, uname};
 use serde::{Deserialize, Serialize};
 
-use crate::tool;
+use crate::process;
 
 /// The machine and the state of the source.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -36,7 +35,6 @@ pub struct Machine {
 
 impl Machine {
     /// Looks around; what cannot be found out is left empty.
-    #[must_use]
     pub fn look() -> Machine {
         let processors = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
         let (system, load) = (sysinfo(), fs::read_to_string("/proc/loadavg").unwrap_or_default());
@@ -47,7 +45,7 @@ impl Machine {
             load_before: load.split_whitespace().next().and_then(|load| load.parse().ok()),
             kernel: uname().release().to_string_lossy().into_owned(),
             commit: commit(),
-            date: said(tool::words("date", "--utc +%Y-%m-%dT%H:%M:%SZ")),
+            date: said(process::words("date", "--utc +%Y-%m-%dT%H:%M:%SZ")),
         }
     }
 }
@@ -80,14 +78,14 @@ pub fn processors() -> Result<Vec<usize>> {
 }
 
 fn commit() -> Option<String> {
-    let hash = said(tool::words("git", "rev-parse --short=12 HEAD"))?;
-    let changed = said(tool::words("git", "status --porcelain --untracked-files=no"));
+    let hash = said(process::words("git", "rev-parse --short=12 HEAD"))?;
+    let changed = said(process::words("git", "status --porcelain --untracked-files=no"));
     Some(if changed.is_some() { hash + "+" } else { hash })
 }
 
 /// What `command` prints, when it succeeds and prints something.
 fn said(mut command: Command) -> Option<String> {
-    let words = tool::run(&mut command).ok()?;
+    let words = process::run(&mut command).ok()?;
     Some(words.trim().to_string()).filter(|words| !words.is_empty())
 }
 

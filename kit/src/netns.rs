@@ -13,7 +13,7 @@ use anyhow::{Context, Result};
 use nix::mount::{MntFlags, umount2};
 use tabane_io::netns;
 
-use crate::tool;
+use crate::process;
 
 /// Where `ip netns` keeps its names.
 pub(crate) const NAMES: &str = "/run/netns";
@@ -43,7 +43,6 @@ impl Namespace {
     }
 
     /// The name under which `ip netns` knows it.
-    #[must_use]
     pub fn name(&self) -> &str {
         &self.name
     }
@@ -54,7 +53,6 @@ impl Namespace {
     }
 
     /// `program`, to be started in the namespace.
-    #[must_use]
     pub fn command(&self, program: impl AsRef<std::ffi::OsStr>) -> Command {
         let Some(processor) = self.processor else { return self.namespace.command(program) };
         let mut command = self.namespace.command("taskset");
@@ -64,12 +62,12 @@ impl Namespace {
 
     /// Runs `ip ARGUMENTS` in the namespace and returns what it prints.
     pub fn ip(&self, arguments: &str) -> Result<String> {
-        tool::run(&mut tool::words("ip", &format!("-n {} {arguments}", self.name)))
+        process::run(&mut process::words("ip", &format!("-n {} {arguments}", self.name)))
     }
 
     /// Runs `tc ARGUMENTS` in the namespace.
     pub fn tc(&self, arguments: &str) -> Result<()> {
-        tool::run(&mut tool::words("tc", &format!("-n {} {arguments}", self.name))).map(drop)
+        process::run(&mut process::words("tc", &format!("-n {} {arguments}", self.name))).map(drop)
     }
 
     /// Writes the setting `key`, a path below `/proc/sys`.

@@ -1,12 +1,11 @@
 //! What the lab needs of the machine; what is missing is named in one sentence, with the way to get it.
 
 use std::collections::BTreeSet;
-use std::env;
 use std::ffi::OsStr;
-use std::fmt;
 use std::fs::OpenOptions;
 use std::io::ErrorKind;
 use std::path::Path;
+use std::{env, fmt};
 
 use rustix::net::{AddressFamily, SocketType};
 
@@ -157,7 +156,6 @@ pub fn require_priority() -> Result<(), Missing> {
 }
 
 /// Whether this process is root, and not of a user namespace only.
-#[must_use]
 pub fn is_all_powerful() -> bool {
     let users = std::fs::read_to_string("/proc/self/uid_map").unwrap_or_default();
     rustix::process::getuid().is_root() && users.split_whitespace().eq(["0", "0", "4294967295"])
@@ -178,7 +176,6 @@ pub fn require_program(path: &Path, package: &str) -> Result<(), Missing> {
 }
 
 /// Whether `program` stands in a directory of this process's search path.
-#[must_use]
 pub fn is_installed(program: &str) -> bool {
     is_on_path(&env::var_os("PATH").unwrap_or_default(), program)
 }

@@ -2,7 +2,7 @@
 //!
 //! What the program prints is collected, bounded, so that an error can quote the program's own words.
 
-use std::fs::File;
+use std::fs::{self, File};
 use std::io::Read;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -17,7 +17,6 @@ use nix::unistd::Pid;
 
 use crate::clock::wait_for;
 use crate::netns::joined;
-use crate::tool::command_line;
 
 /// How long a program may take to heed SIGTERM.
 const HEED: Duration = Duration::from_secs(3);
@@ -70,7 +69,6 @@ impl Process {
     }
 
     /// The process id.
-    #[must_use]
     pub fn pid(&self) -> u32 {
         self.child.id()
     }
@@ -81,13 +79,11 @@ impl Process {
     }
 
     /// Whether it has written `words` to its standard output.
-    #[must_use]
     pub fn has_printed(&self, words: &str) -> bool {
         self.output.as_ref().is_some_and(|printed| text(&printed.kept).contains(words))
     }
 
     /// Whether it has written `words` to its standard error.
-    #[must_use]
     pub fn has_complained(&self, words: &str) -> bool {
         self.complaint.as_ref().is_some_and(|printed| text(&printed.kept).contains(words))
     }
@@ -153,7 +149,6 @@ impl Ending {
     }
 
     /// The last lines that the program wrote, of standard error when there are any.
-    #[must_use]
     pub fn last_words(&self) -> String {
         let source = if self.complaint.trim().is_empty() { &self.output } else { &self.complaint };
         let lines: Vec<&str> = source.trim().lines().collect();
@@ -202,10 +197,48 @@ fn text(kept: &Mutex<Vec<u8>>) -> String {
     String::from_utf8_lossy(&kept.lock().unwrap_or_else(PoisonError::into_inner)).into_owned()
 }
 
+/// Resident memory of the process `pid`, in MiB; 0 of one that is about to end.
+pub fn resident_mib(pid: u32) -> Result<f64> {
+    let path = format!("/proc/{pid}/status");
+    let status = fs::read_to_string(&path).context(path)?;
+    Ok(resident_kilobytes(&status).unwrap_or(0) as f64 / 1024.0)
+}
+
+/// VmRSS of a process's status.
+fn resident_kilobytes(status: &str) -> Option<u64> {
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
+    line.split_whitespace().next()?.parse().ok()
+}
+
+/// Runs `command` and returns its standard output.
+pub fn run(command: &mut Command) -> Result<String> {
+    let line = command_line(command);
+    let output =
+        command.stdin(Stdio::null()).output().with_context(|| format!("`{line}` cannot be started"))?;
+    if !output.status.success() {
+        let said = String::from_utf8_lossy(&output.stderr);
+        bail!("`{line}` failed ({}): {}", output.status, said.trim());
+    }
+    Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+}
+
+/// `command` as one would type it.
+pub fn command_line(command: &Command) -> String {
+    let words = std::iter::once(command.get_program()).chain(command.get_args());
+    words.map(|word| word.to_string_lossy()).collect::<Vec<_>>().join(" ")
+}
+
+/// `program` with the blank-separated words of `arguments`, none of which may hold a blank.
+pub fn words(program: &str, arguments: &str) -> Command {
+    let mut command = Command::new(program);
+    command.args(arguments.split_whitespace());
+    command
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::tool::words;
+    use crate::process::words;
 
     #[test]
     fn a_program_that_ends_hands_over_its_output() {
@@ -236,5 +269,28 @@ mod tests {
         let process = Process::start(words("ls", "/no/such/place")).unwrap();
         let error = process.wait(Duration::from_secs(5)).unwrap().success("ls").unwrap_err().to_string();
         assert!(error.starts_with("ls failed") && error.contains("No such file"), "{error}");
+    }
+
+    #[test]
+    fn memory_is_read_from_the_status() {
+        assert_eq!(resident_kilobytes("Name:\tx\nVmRSS:\t    5120 kB\nVmData:\t1 kB\n"), Some(5120));
+        assert_eq!(resident_kilobytes("Name:\tx\n"), None);
+    }
+
+    #[test]
+    fn this_process_has_memory() {
+        assert!(resident_mib(std::process::id()).unwrap() > 0.1);
+    }
+
+    #[test]
+    fn output_comes_out() {
+        assert_eq!(run(&mut words("echo", "two words")).unwrap(), "two words\n");
+    }
+
+    #[test]
+    fn a_failure_names_command_and_complaint() {
+        let error = run(&mut words("ls", "/no/such/place")).unwrap_err().to_string();
+        assert!(error.starts_with("`ls /no/such/place` failed"), "{error}");
+        assert!(error.contains("No such file"), "{error}");
     }
 }

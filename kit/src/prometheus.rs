@@ -17,8 +17,7 @@ use tempfile::TempDir;
 use crate::clock::wait_for;
 use crate::netns::Namespace;
 use crate::prerequisites::{Missing, is_installed};
-use crate::process::Process;
-use crate::tool;
+use crate::process::{self, Process};
 
 /// Where `make test` puts them, beside this crate.
 const PLACE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../target/tools/prometheus");
@@ -74,7 +73,6 @@ pub fn queries(dashboard: &str) -> Result<Vec<String>> {
 }
 
 /// A query as Grafana asks it, with everything chosen: values for its variables, and PromQL in the place of a function of Grafana's.
-#[must_use]
 pub fn filled(query: &str) -> String {
     let inner = query.strip_prefix("label_values(").and_then(|rest| rest.strip_suffix(')'));
     let query = match inner.and_then(|inner| inner.rsplit_once(", ")) {
@@ -116,7 +114,7 @@ impl<'a> Server<'a> {
     pub fn ask(&self, query: &str) -> Result<Vec<Value>> {
         let mut command = self.host.command(program("promtool"));
         command.args(["query", "instant", "--format", "json", &format!("http://{ADDRESS}"), query]);
-        Ok(serde_json::from_str(&tool::run(&mut command)?)?)
+        Ok(serde_json::from_str(&process::run(&mut command)?)?)
     }
 
     /// Ends it.
@@ -145,7 +143,7 @@ fn python(script: &str) -> Command {
 
 /// Runs a command over `input`.
 fn fed(command: &mut Command, input: &str) -> Result<String> {
-    let line = crate::tool::command_line(command);
+    let line = crate::process::command_line(command);
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = command.spawn().with_context(|| format!("`{line}` cannot be started"))?;
     let mut stdin = child.stdin.take().context("a pipe")?;

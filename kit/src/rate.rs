@@ -8,37 +8,31 @@ pub struct Bitrate(u64);
 
 impl Bitrate {
     /// `rate` million bits per second.
-    #[must_use]
     pub const fn mbit(rate: u64) -> Bitrate {
         Bitrate(rate * 1_000_000)
     }
 
     /// `rate` thousand million bits per second.
-    #[must_use]
     pub const fn gbit(rate: u64) -> Bitrate {
         Bitrate(rate * 1_000_000_000)
     }
 
     /// `rate` bits per second, at least 1.
-    #[must_use]
     pub const fn bits(rate: u64) -> Bitrate {
         Bitrate(if rate == 0 { 1 } else { rate })
     }
 
     /// Bits per second.
-    #[must_use]
     pub const fn bits_per_second(self) -> u64 {
         self.0
     }
 
     /// Million bits per second.
-    #[must_use]
     pub const fn mbps(self) -> f64 {
         self.0 as f64 / 1e6
     }
 
     /// Bytes that pass in `milliseconds`.
-    #[must_use]
     pub const fn bytes_in(self, milliseconds: u64) -> u64 {
         self.0 / 8 * milliseconds / 1000
     }

@@ -4,25 +4,22 @@
 //! and `verdicts`. A command ends with code 0 when its verdicts are met, or fall short as [`limits`] says, else with code 1.
 
 mod limits;
-mod samples;
-mod table;
-mod verdict;
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
-use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::{fmt, fs};
 
-use anyhow::{Context, Result};
-use serde::Serialize;
+use anyhow::{Context, Result, bail};
+use serde::ser::SerializeStruct;
+use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::{Map, Value};
+use tabane_probe::stats::{quantile, sorted};
 
 use crate::machine::Machine;
 use limits::Judgement;
 pub use limits::Limits;
-pub use samples::Samples;
-pub use table::Table;
-pub use verdict::{Bound, Verdict};
 
 /// What a command found out.
 #[derive(Debug, Serialize)]
@@ -44,7 +41,6 @@ pub struct Report {
 
 impl Report {
     /// An empty report of the command `name`, whose random numbers come from `seed`.
-    #[must_use]
     pub fn new(name: impl Into<String>, seed: u64) -> Report {
         Report {
             name: name.into(),
@@ -59,7 +55,6 @@ impl Report {
     }
 
     /// Where and when it is measured.
-    #[must_use]
     pub fn machine(&self) -> &Machine {
         &self.machine
     }
@@ -80,19 +75,16 @@ impl Report {
     }
 
     /// What has been measured under `key` so far.
-    #[must_use]
     pub fn measured(&self, key: &str) -> Samples {
         self.samples.get(key).cloned().unwrap_or_else(|| Samples::new("", Vec::new()))
     }
 
     /// Median of the samples under `key`; NaN without any.
-    #[must_use]
     pub fn median(&self, key: &str) -> f64 {
         self.samples.get(key).map_or(f64::NAN, Samples::median)
     }
 
     /// Median of the samples under `key` as a multiple of that of those under `base`.
-    #[must_use]
     pub fn ratio(&self, key: &str, base: &str) -> f64 {
         self.median(key) / self.median(base)
     }
@@ -144,6 +136,209 @@ impl File<'_> {
     }
 }
 
+// Repeated measurements of one quantity.
+
+/// Values in the order they were measured, with their unit.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+pub struct Samples {
+    unit: Cow<'static, str>,
+    #[serde(deserialize_with = "numbers")]
+    values: Vec<f64>,
+}
+
+/// JSON has no word for what is not a number: such values are null there, and left out here.
+fn numbers<'de, D: Deserializer<'de>>(values: D) -> Result<Vec<f64>, D::Error> {
+    Ok(Vec::<Option<f64>>::deserialize(values)?.into_iter().flatten().collect())
+}
+
+impl Samples {
+    /// `values` in `unit`.
+    pub const fn new(unit: &'static str, values: Vec<f64>) -> Samples {
+        Samples { unit: Cow::Borrowed(unit), values }
+    }
+
+    /// The unit.
+    pub fn unit(&self) -> &str {
+        &self.unit
+    }
+
+    /// The values, in the order they were measured.
+    pub fn values(&self) -> &[f64] {
+        &self.values
+    }
+
+    /// Adds a measurement.
+    pub fn push(&mut self, value: f64) {
+        self.values.push(value);
+    }
+
+    /// The middle value, or the mean of the two middle ones; NaN without values.
+    pub fn median(&self) -> f64 {
+        quantile(&sorted(&self.values), 0.5)
+    }
+
+    /// The smallest value; infinite without values.
+    pub fn min(&self) -> f64 {
+        self.values.iter().copied().fold(f64::INFINITY, f64::min)
+    }
+
+    /// The largest value; minus infinite without values.
+    pub fn max(&self) -> f64 {
+        self.values.iter().copied().fold(f64::NEG_INFINITY, f64::max)
+    }
+}
+
+impl Serialize for Samples {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut fields = serializer.serialize_struct("Samples", 5)?;
+        fields.serialize_field("unit", &self.unit)?;
+        fields.serialize_field("values", &self.values)?;
+        fields.serialize_field("median", &self.median())?;
+        fields.serialize_field("min", &self.min())?;
+        fields.serialize_field("max", &self.max())?;
+        fields.end()
+    }
+}
+
+// A table for people: first column to the left, numbers to the right.
+
+/// Rows under a head.
+#[derive(Clone, Debug)]
+pub struct Table {
+    rows: Vec<Vec<String>>,
+}
+
+impl Table {
+    /// A table with this head.
+    pub fn new(head: &[&str]) -> Table {
+        Table { rows: vec![head.iter().map(ToString::to_string).collect()] }
+    }
+
+    /// Adds a row.
+    pub fn row(&mut self, cells: Vec<String>) {
+        self.rows.push(cells);
+    }
+
+    fn widths(&self) -> Vec<usize> {
+        let columns = self.rows.iter().map(Vec::len).max().unwrap_or(0);
+        let width =
+            |column: usize| self.rows.iter().filter_map(|row| row.get(column)).map(|cell| length(cell)).max();
+        (0..columns).map(|column| width(column).unwrap_or(0)).collect()
+    }
+}
+
+impl fmt::Display for Table {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let widths = self.widths();
+        for (number, row) in self.rows.iter().enumerate() {
+            let cells: Vec<String> =
+                row.iter().enumerate().map(|(column, cell)| aligned(column, cell, widths[column])).collect();
+            writeln!(out, "  {}", cells.join("  ").trim_end())?;
+            if number == 0 {
+                writeln!(
+                    out,
+                    "  {}",
+                    "─".repeat(widths.iter().sum::<usize>() + 2 * widths.len().saturating_sub(1))
+                )?;
+            }
+        }
+        Ok(())
+    }
+}
+
+fn aligned(column: usize, cell: &str, width: usize) -> String {
+    let space = " ".repeat(width - length(cell));
+    if column == 0 { format!("{cell}{space}") } else { format!("{space}{cell}") }
+}
+
+fn length(cell: &str) -> usize {
+    cell.chars().count()
+}
+
+/// One requirement, what was wanted and what was got.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[must_use = "a verdict that no report has judges nothing"]
+pub struct Verdict {
+    /// Name of the figure.
+    pub id: String,
+    /// The requirement, for people.
+    pub want: String,
+    /// The figure; null when it could not be had.
+    pub got: Value,
+    /// Whether the requirement is met.
+    pub ok: bool,
+}
+
+impl Verdict {
+    /// Wants `got` to be within `bound`.
+    pub fn within(id: &str, got: f64, bound: Bound) -> Verdict {
+        match bound {
+            Bound::Least(floor) => Verdict::at_least(id, got, floor),
+            Bound::Most(ceiling) => Verdict::at_most(id, got, ceiling),
+            Bound::Exactly(wanted) => Verdict::equals(id, got, wanted),
+        }
+    }
+
+    /// Wants `got` to be `floor` or more.
+    pub fn at_least(id: &str, got: f64, floor: f64) -> Verdict {
+        Verdict { id: id.into(), want: format!(">= {floor}"), got: got.into(), ok: got >= floor }
+    }
+
+    /// Wants `got` to be `ceiling` or less.
+    pub fn at_most(id: &str, got: f64, ceiling: f64) -> Verdict {
+        Verdict { id: id.into(), want: format!("<= {ceiling}"), got: got.into(), ok: got <= ceiling }
+    }
+
+    /// Wants `got` to be `wanted`.
+    pub fn equals<T: Into<Value> + PartialEq>(id: &str, got: T, wanted: T) -> Verdict {
+        let ok = got == wanted;
+        let wanted: Value = wanted.into();
+        Verdict { id: id.into(), want: format!("= {wanted}"), got: got.into(), ok }
+    }
+
+    /// Whether the figure is within another bound; what is no number is within none.
+    fn meets(&self, bound: &str) -> bool {
+        self.got.as_f64().is_some_and(|got| Bound::parse(bound).is_ok_and(|bound| bound.holds(got)))
+    }
+}
+
+/// A bound as it is written: `>= 0.5`, `<= 3` or `= 0`.
+#[derive(Clone, Copy, Debug)]
+pub enum Bound {
+    /// This or more.
+    Least(f64),
+    /// This or less.
+    Most(f64),
+    /// This.
+    Exactly(f64),
+}
+
+impl Bound {
+    fn parse(text: &str) -> Result<Bound> {
+        let parts = text.split_once(' ').and_then(|(sign, limit)| Some((sign, limit.parse::<f64>().ok()?)));
+        match parts.filter(|(_, limit)| limit.is_finite()) {
+            Some((">=", limit)) => Ok(Bound::Least(limit)),
+            Some(("<=", limit)) => Ok(Bound::Most(limit)),
+            Some(("=", limit)) => Ok(Bound::Exactly(limit)),
+            _ => bail!("`{text}` is no bound"),
+        }
+    }
+
+    fn holds(self, got: f64) -> bool {
+        match self {
+            Bound::Least(least) => got >= least,
+            Bound::Most(most) => got <= most,
+            Bound::Exactly(wanted) => (got - wanted).abs() < f64::EPSILON,
+        }
+    }
+
+    /// Whether it refuses what just meets `wanted`.
+    fn refuses_what_just_meets(self, wanted: Bound) -> bool {
+        let (Bound::Least(limit) | Bound::Most(limit) | Bound::Exactly(limit)) = wanted;
+        !self.holds(limit)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -176,5 +371,57 @@ mod tests {
         report.verdict(Verdict::at_most("stall_ms", 120.0, 100.0));
         let code = report.finish(Some(&directory.path().join("test.json"))).unwrap();
         assert_eq!(code, ExitCode::FAILURE);
+    }
+
+    #[test]
+    fn medians_of_odd_and_even_numbers_of_values() {
+        assert_eq!(Samples::new("s", vec![3.0, 1.0, 2.0]).median().to_bits(), 2.0_f64.to_bits());
+        assert_eq!(Samples::new("s", vec![4.0, 1.0]).median().to_bits(), 2.5_f64.to_bits());
+        assert!(Samples::new("s", vec![]).median().is_nan());
+    }
+
+    #[test]
+    fn spread_reaches_from_the_smallest_to_the_largest() {
+        let samples = Samples::new("s", vec![3.0, 1.0, 2.0]);
+        assert_eq!(
+            (samples.min().to_bits(), samples.max().to_bits()),
+            (1.0_f64.to_bits(), 3.0_f64.to_bits())
+        );
+    }
+
+    #[test]
+    fn columns_are_as_wide_as_their_widest_cell() {
+        let mut table = Table::new(&["path", "µs"]);
+        table.row(vec!["bare veth".into(), "1234".into()]);
+        table.row(vec!["x".into(), "5".into()]);
+        let expected = "  path         µs\n  ───────────────\n  bare veth  1234\n  x             5\n";
+        assert_eq!(table.to_string(), expected);
+    }
+
+    #[test]
+    fn limits_themselves_are_met() {
+        assert!(Verdict::at_least("a", 1.9, 1.9).ok && !Verdict::at_least("a", 1.89, 1.9).ok);
+        assert!(Verdict::at_most("a", 100.0, 100.0).ok && !Verdict::at_most("a", 100.1, 100.0).ok);
+        assert!(Verdict::equals("a", true, true).ok && !Verdict::equals("a", 1, 0).ok);
+    }
+
+    #[test]
+    fn a_figure_that_is_not_a_number_meets_nothing() {
+        assert!(!Verdict::at_least("a", f64::NAN, 0.0).ok && !Verdict::at_most("a", f64::NAN, 0.0).ok);
+    }
+
+    #[test]
+    fn a_figure_may_meet_another_bound() {
+        let three = Verdict::at_most("a", 3.0, 1.0);
+        assert!(["<= 3", ">= 3", "= 3"].iter().all(|bound| three.meets(bound)));
+        assert!(["<= 2.9", ">= 3.1", "= 0", "< 4", "<= inf"].iter().all(|bound| !three.meets(bound)));
+        assert!(!Verdict::at_most("a", f64::NAN, 1.0).meets("<= 3"));
+        assert!(!Verdict::equals("a", true, true).meets("= 1"));
+    }
+
+    #[test]
+    fn the_form_is_id_want_got_ok() {
+        let json = serde_json::to_value(Verdict::at_least("ratio", 1.95, 1.9)).unwrap();
+        assert_eq!(json, serde_json::json!({"id": "ratio", "want": ">= 1.9", "got": 1.95, "ok": true}));
     }
 }

@@ -8,17 +8,18 @@
 
 use std::env;
 use std::ffi::OsString;
-use std::fs;
+use std::fs::{self, Permissions};
 use std::io::Read;
+use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixStream;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, id};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use anyhow::{Context, Result};
 use nix::errno::Errno;
-use nix::mount::{MsFlags, mount};
+use nix::mount::{MntFlags, MsFlags, mount, umount2};
 use nix::net::if_::if_nametoindex;
 use nix::sched::{CloneFlags, unshare};
 use nix::sys::prctl::set_pdeathsig;
@@ -28,6 +29,7 @@ use signal_hook::consts::{SIGCHLD, SIGHUP, SIGINT, SIGTERM};
 use signal_hook::flag;
 use signal_hook::low_level::pipe;
 use tabane_io::netlink::{DeviceSettings, set_device};
+use tempfile::{NamedTempFile, TempDir};
 
 use crate::netns::NAMES;
 use crate::prerequisites::{self, IP, Missing, TC, Tool};
@@ -47,7 +49,6 @@ pub enum Side {
 }
 
 /// Whether this is the inner program.
-#[must_use]
 pub fn is_inside() -> bool {
     id() == 1 && env::var_os(MARK).is_some()
 }
@@ -142,4 +143,79 @@ fn furnish() -> Result<()> {
 /// `/run/netns` may only be made on a tmpfs of our own, never on the machine's.
 fn own_names() -> &'static str {
     if Path::new(NAMES).is_dir() { NAMES } else { "/run" }
+}
+
+// The hosts file of the lab's sandbox: names that have the addresses that a trial gives them.
+//
+// The sandbox has its own mounts, so the machine's file stays as it is.
+
+/// The file that the resolver reads.
+const HOSTS: &str = "/etc/hosts";
+
+/// A file of one's own in the place of [`HOSTS`], for all programs that are started in the sandbox meanwhile.
+#[derive(Debug)]
+pub struct Hosts(NamedTempFile);
+
+impl Hosts {
+    /// A file without names.
+    pub fn begin() -> Result<Hosts> {
+        let file = NamedTempFile::new()?;
+        fs::set_permissions(file.path(), Permissions::from_mode(0o644))?;
+        let none = None::<&str>;
+        mount(Some(file.path()), HOSTS, none, MsFlags::MS_BIND, none).context(HOSTS)?;
+        Ok(Hosts(file))
+    }
+
+    /// Gives names these addresses, in place of all that were there.
+    pub fn set(&self, names: &[(&str, &str)]) -> Result<()> {
+        let lines: String = names.iter().map(|(name, address)| format!("{address} {name}\n")).collect();
+        fs::write(self.0.path(), lines).context(HOSTS)
+    }
+}
+
+impl Drop for Hosts {
+    fn drop(&mut self) {
+        if let Err(error) = umount2(HOSTS, MntFlags::MNT_DETACH) {
+            eprintln!("{HOSTS} stays until the lab ends: {error}");
+        }
+    }
+}
+
+/// A file system that is mounted as long as the value lives.
+#[derive(Debug)]
+pub struct Mounted {
+    target: PathBuf,
+    /// The directory, when it was made for it.
+    directory: Option<TempDir>,
+}
+
+impl Mounted {
+    /// Mounts on `target`, which is there.
+    pub fn new(target: &Path, source: &str, kind: &str, data: &str) -> Result<Mounted> {
+        mount(Some(source), target, Some(kind), MsFlags::empty(), Some(data))
+            .with_context(|| format!("mounting {source} ({kind}) on {}", target.display()))?;
+        Ok(Mounted { target: target.to_path_buf(), directory: None })
+    }
+
+    /// Mounts on a directory that goes with it.
+    pub fn on_new_directory(source: &str, kind: &str, data: &str) -> Result<Mounted> {
+        let directory = tempfile::tempdir().context("a directory to mount on")?;
+        let mut mounted = Mounted::new(directory.path(), source, kind, data)?;
+        mounted.directory = Some(directory);
+        Ok(mounted)
+    }
+
+    /// Where it is mounted.
+    pub fn path(&self) -> &Path {
+        &self.target
+    }
+}
+
+/// At once for everyone here, and in the kernel as soon as nobody uses it.
+impl Drop for Mounted {
+    fn drop(&mut self) {
+        if let Err(error) = umount2(&self.target, MntFlags::MNT_DETACH) {
+            eprintln!("{} stays mounted until the lab ends: {error}", self.target.display());
+        }
+    }
 }

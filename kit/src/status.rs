@@ -53,19 +53,16 @@ impl Questions for Status {
 }
 
 /// Whether the event is about `link`.
-#[must_use]
 pub fn is_on(event: &Entry, link: usize) -> bool {
     event.link.is_some_and(|number| number as usize == link)
 }
 
 /// Number of paths to the peer that are up in both directions.
-#[must_use]
 pub fn paths_up(peer: &PeerStatus) -> usize {
     peer.paths.iter().filter(|path| (path.tx, path.rx) == (PathState::Up, PathState::Up)).count()
 }
 
 /// Share of the frames that came back by an interrupt.
-#[must_use]
 pub fn by_interrupt(completion: &CompletionStatus) -> f64 {
     let all = completion.reclaimed_at_sends + completion.reclaimed_by_interrupts;
     if all == 0 { 0.0 } else { completion.reclaimed_by_interrupts as f64 / all as f64 }

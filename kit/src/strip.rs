@@ -40,7 +40,6 @@ struct Row {
 
 impl Strip {
     /// A chart with a row per label, each with the value of a full bar, in Gbit/s.
-    #[must_use]
     pub fn new(rows: &[(&str, f64)], seconds_per_sample: f64) -> Strip {
         let rows = rows.iter().map(|(label, full)| Row {
             label: (*label).to_string(),

@@ -18,8 +18,7 @@ use tempfile::TempDir;
 use crate::clock::wait_for;
 use crate::netns::Namespace;
 use crate::prerequisites::{Missing, is_all_powerful};
-use crate::process::{Ending, Process};
-use crate::tool;
+use crate::process::{self, Ending, Process};
 
 /// Furnishes the container and becomes systemd.
 const BOOT: &str = include_str!("systemd/boot.sh");
@@ -66,7 +65,7 @@ impl Systemd {
     pub fn start_in(root: &Path, host: &Namespace, files: &[(&str, &[u8], u32)]) -> Result<Systemd> {
         let stage = stage(files).context("the container's files")?;
         let group = Group::make()?;
-        let mut inner = tool::words("unshare", "--pid --uts --ipc --cgroup --mount --propagation private");
+        let mut inner = process::words("unshare", "--pid --uts --ipc --cgroup --mount --propagation private");
         inner.args(["--fork", "--kill-child", "sh", "-c", BOOT, "boot.sh"]);
         inner.args([&stage.path().join("base"), &stage.path().join("root"), root]);
         let mut command = host.command("sh");
@@ -77,7 +76,7 @@ impl Systemd {
         let up = wait_for("a service manager", WITHIN, || {
             ensure!(process.is_running()?, "the service manager has ended");
             let Some(pid) = manager_below(outer) else { return Ok(None) };
-            let state = tool::run(enter(pid, "systemctl").arg("is-system-running"));
+            let state = process::run(enter(pid, "systemctl").arg("is-system-running"));
             Ok(state.is_ok_and(|state| state.trim() == "running").then_some(pid))
         });
         let mut systemd = Systemd { process: Some(process), pid: 0, _group: group, _stage: stage };
@@ -95,7 +94,6 @@ impl Systemd {
     }
 
     /// `program`, to be started in the container.
-    #[must_use]
     pub fn command(&self, program: impl AsRef<OsStr>) -> Command {
         enter(self.pid, program)
     }
@@ -103,13 +101,13 @@ impl Systemd {
     /// What `systemctl ARGUMENTS` prints.
     pub fn systemctl(&self, arguments: &str) -> Result<String> {
         let answer =
-            tool::run(self.command("systemctl").arg("--no-pager").args(arguments.split_whitespace()));
+            process::run(self.command("systemctl").arg("--no-pager").args(arguments.split_whitespace()));
         answer.with_context(|| self.said().unwrap_or_default())
     }
 
     /// What services have written to their standard error.
     pub fn said(&self) -> Result<String> {
-        tool::run(self.command("cat").arg(SAID))
+        process::run(self.command("cat").arg(SAID))
     }
 
     /// A property of a unit.
@@ -163,7 +161,7 @@ fn manager_below(pid: u32) -> Option<u32> {
 /// `program`, to be started in the namespaces of the process `pid`.
 fn enter(pid: u32, program: impl AsRef<OsStr>) -> Command {
     let mut command =
-        tool::words("nsenter", &format!("--target {pid} --mount --uts --ipc --net --pid --cgroup"));
+        process::words("nsenter", &format!("--target {pid} --mount --uts --ipc --net --pid --cgroup"));
     command.arg(program);
     command
 }

@@ -11,10 +11,8 @@
 //! is as fast as the machine until it is impaired; its host's NICs are shaped all the same.
 //! Hosts and links count from 0 here; names count from 1.
 
-mod drawing;
 mod fault;
 mod link;
-mod port;
 mod router;
 
 use std::net::Ipv4Addr;
@@ -81,7 +79,6 @@ pub struct Topology {
 
 impl Plan {
     /// Two hosts joined by `links` through a switch each, NICs with addresses.
-    #[must_use]
     pub fn two_hosts(links: Vec<LinkPlan>) -> Plan {
         Plan {
             prefix: "",
@@ -143,13 +140,11 @@ impl Topology {
     ///
     /// # Panics
     /// There is no such host.
-    #[must_use]
     pub fn host(&self, number: usize) -> &Namespace {
         &self.hosts[number]
     }
 
     /// All hosts in order.
-    #[must_use]
     pub fn hosts(&self) -> &[Namespace] {
         &self.hosts
     }
@@ -158,7 +153,6 @@ impl Topology {
     ///
     /// # Panics
     /// There is none.
-    #[must_use]
     pub fn switch(&self, link: usize) -> &Namespace {
         &self.switches[link]
     }
@@ -167,42 +161,88 @@ impl Topology {
     /// ports do it for the NICs behind them. Links have to have rates.
     pub fn moderate(&self) -> Result<()> {
         for (switch, plan) in self.switches.iter().zip(&self.plan.links) {
-            (0..self.hosts.len()).try_for_each(|host| plan.moderate_port(switch, &port::name(host)))?;
+            (0..self.hosts.len()).try_for_each(|host| plan.moderate_port(switch, &port_name(host)))?;
         }
         Ok(())
     }
 
     /// What was built.
-    #[must_use]
     pub fn plan(&self) -> &Plan {
         &self.plan
     }
 
     /// The hosts' NICs, one per link: the same names in each host.
-    #[must_use]
     pub fn nics(&self) -> Vec<String> {
         (0..self.plan.links.len()).map(nic).collect()
     }
 
     /// A picture of two hosts for people.
-    #[must_use]
     pub fn drawing(&self) -> String {
-        drawing::draw(&self.plan)
+        draw(&self.plan)
     }
 }
 
 /// Name of the hosts' NIC on `link`.
-#[must_use]
 pub fn nic(link: usize) -> String {
     format!("eth{}", link + 1)
+}
+
+/// Name of the switch port to which `host` is plugged.
+fn port_name(host: usize) -> String {
+    format!("port{}", host + 1)
 }
 
 /// Address of `host` on the bare `link`: 10.1.LINK.HOST, a network of 24 bits per link.
 ///
 /// # Panics
 /// More than 254 hosts or links.
-#[must_use]
 pub fn address(link: usize, host: usize) -> Ipv4Addr {
     let octet = |number: usize| u8::try_from(number + 1).expect("a plan has at most 99 hosts and links");
     Ipv4Addr::new(10, 1, octet(link), octet(host))
+}
+
+/// The picture, ending with a line end.
+fn draw(plan: &Plan) -> String {
+    let mut picture = frame('┌', '┐');
+    for (link, link_plan) in plan.links.iter().enumerate() {
+        let hosts = if link == 0 { ["h1", "h2"] } else { ["  ", "  "] };
+        picture.push_str(&row(hosts, &nic(link), &middle(link, link_plan)));
+    }
+    picture.push_str(&frame('└', '┘'));
+    picture
+}
+
+fn row(hosts: [&str; 2], nic: &str, middle: &str) -> String {
+    format!("  │ {} ├ {nic:<5}{middle}{nic:>5} ┤ {} │\n", hosts[0], hosts[1])
+}
+
+fn frame(left: char, right: char) -> String {
+    format!("  {left}────{right}{:36}{left}────{right}\n", "")
+}
+
+/// What lies between the NICs, 24 characters wide.
+fn middle(link: usize, plan: &LinkPlan) -> String {
+    format!("{:─^24}", format!("[ s{} · {} ]", link + 1, rate(plan)))
+}
+
+fn rate(plan: &LinkPlan) -> String {
+    plan.rate.map_or_else(|| "unshaped".to_string(), |rate| rate.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::rate::Bitrate;
+
+    #[test]
+    fn two_hosts_and_two_switches() {
+        let plan =
+            Plan::two_hosts(vec![LinkPlan::shaped(Bitrate::gbit(1)), LinkPlan::shaped(Bitrate::mbit(100))]);
+        let expected = "  ┌────┐                                    ┌────┐
+  │ h1 ├ eth1 ───[ s1 · 1 Gbit/s ]──── eth1 ┤ h2 │
+  │    ├ eth2 ──[ s2 · 100 Mbit/s ]─── eth2 ┤    │
+  └────┘                                    └────┘
+";
+        assert_eq!(draw(&plan), expected);
+    }
 }

@@ -8,14 +8,9 @@ pub mod echoes;
 pub mod etcd;
 pub mod fleet;
 pub mod ganesha;
-pub mod gaps;
-pub mod home;
 pub mod iperf;
-pub mod mounted;
 pub mod mpi;
-pub mod ping;
 pub mod ping_pong;
-pub mod probe;
 pub mod sequence;
 pub mod store;
 pub mod transfer;
@@ -23,14 +18,18 @@ pub mod watchers;
 pub mod web;
 
 use std::fs;
-use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context, Result};
+use serde_json::Value;
 use socket2::{Domain, Protocol, Socket, Type};
 
 use crate::clock::wait_for;
 use crate::netns::Namespace;
+use crate::prerequisites::require_program;
+use crate::process::Process;
 
 /// How long a connection may be silent before it counts as lost. TCP doubles its timeout with each try in vain: after some
 /// seconds without a path, as a daemon that was killed makes them, the next try may be as far away.
@@ -113,4 +112,59 @@ fn is_listening(host: &Namespace, port: u16) -> Result<bool> {
         let fields: Vec<&str> = line.split_whitespace().collect();
         fields.len() > 3 && fields[1].ends_with(&wanted) && fields[3] == "0A"
     }))
+}
+
+const PORT: u16 = 7430;
+/// Time for a server to listen; an emulated machine takes seconds to load a program.
+const SERVES_WITHIN: Duration = Duration::from_secs(30);
+/// Time for a measurement of some seconds.
+const END_WITHIN: Duration = Duration::from_secs(120);
+
+/// A server at work, and the host that asks it.
+#[derive(Debug)]
+pub struct Probe<'a> {
+    program: PathBuf,
+    client: &'a Namespace,
+    server: Process,
+}
+
+impl<'a> Probe<'a> {
+    /// Starts a server on `server`, which `client` reaches at `address`, with the program
+    /// beside `tabane`, the executable of a daemon.
+    pub fn start(
+        tabane: &Path,
+        client: &'a Namespace,
+        server: &Namespace,
+        address: IpAddr,
+    ) -> Result<Probe<'a>> {
+        let program = tabane.with_file_name("tabane-probe");
+        require_program(&program, "tabane-probe")?;
+        let mut command = server.command(&program);
+        command.args(["serve", "--listen", &format!("0.0.0.0:{PORT}")]);
+        let server = Process::start(command)?;
+        let at = SocketAddr::new(address, PORT);
+        wait_for("a server that listens", SERVES_WITHIN, || {
+            let connect = || TcpStream::connect_timeout(&at, SERVES_WITHIN);
+            Ok(client.enter(connect)?.ok())
+        })?;
+        Ok(Probe { program, client, server })
+    }
+
+    /// Process id of the server.
+    pub fn pid(&self) -> u32 {
+        self.server.pid()
+    }
+
+    /// What the measurement `what` with these flags reports.
+    pub fn measure(&self, what: &[&str], flags: &[&str]) -> Result<Value> {
+        let mut command = self.client.command(&self.program);
+        command.args(what).args(flags).arg("--json");
+        let output = Process::start(command)?.wait(END_WITHIN)?.success("the probe")?;
+        serde_json::from_str(&output).with_context(|| output.clone())
+    }
+
+    /// Ends the server.
+    pub fn stop(self) -> Result<()> {
+        self.server.stop()?.success("the server").map(drop)
+    }
 }

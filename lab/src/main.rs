@@ -10,7 +10,7 @@ use tabane_kit::sandbox::{self, Side};
 use tabane_lab::commands::{
     attack, bench, compare, demo, engines, figures, guests, moderation, nics, soak, trace,
 };
-use tabane_lab::scenario::{self, known::Known};
+use tabane_lab::scenario::{self, Known};
 
 /// Experiments with bundles in network namespaces; nothing outside them is touched.
 ///

@@ -1,35 +1,31 @@
 //! Scenarios: experiments as data, which run in the simulator, in namespaces and in a guest, side by side.
 //!
 //! A TOML file says which links there are, who carries which flows over them, what goes wrong when, and what is wanted of
-//! the figures. `docs/scenarios.md` describes its keys, `lab/scenarios/` holds some; [`known`] has those that are commands.
+//! the figures. `docs/scenarios.md` describes its keys, `lab/scenarios/` holds some; [`Known`] has those that are commands.
 //!
 //! 1. [`cases`], [`mod@file`], [`units`]: from the file's text to [`plan`]s, and back.
 //! 2. [`able`]: what a place cannot do, in one sentence.
-//! 3. [`contestant`] (with [`tunnel`] and [`netem`]): who carries the flows.
+//! 3. [`contestant`]: who carries the flows.
 //! 4. [`course`] (with [`trace`]): what becomes of the links, step by step.
-//! 5. [`simulated`], [`measured`] (with its [`flows`], [`counts`], [`deaths`]): one run, from the links to the figures
+//! 5. [`simulated`], [`measured`] (with its [`flows`], [`deaths`]): one run, from the links to the figures
 //!    ([`figure`]).
 //! 6. [`summary`]: place beside place and case above case, against what is wanted.
 
 mod able;
 mod cases;
 mod contestant;
-mod counts;
 mod course;
 mod deaths;
 mod figure;
 mod file;
 mod flows;
-pub mod known;
 mod measured;
-mod netem;
 mod plan;
 mod simulated;
 mod summary;
 #[cfg(test)]
 mod tests;
 mod trace;
-mod tunnel;
 mod units;
 
 use std::path::{Path, PathBuf};
@@ -37,9 +33,13 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use anyhow::Result;
-use clap::Args;
+use clap::{Args, Subcommand};
 use serde::{Deserialize, Serialize};
-use tabane_config::problem::Problem;
+use tabane_kit::bundle::Common;
+use tabane_kit::prerequisites::{BUSYBOX, MODPROBE, QEMU, Tool};
+use tabane_kit::report::Report;
+use tabane_kit::sandbox::{self, Side};
+use tabane_kit::{guest, progress};
 
 use cases::{Case, Wish};
 use contestant::Contestant;
@@ -47,12 +47,6 @@ pub(crate) use deaths::Faults;
 pub(crate) use figure::{Figure, Measure};
 use plan::{Place, Scenario};
 use summary::Found;
-use tabane_kit::guest;
-use tabane_kit::options::Common;
-use tabane_kit::prerequisites::{BUSYBOX, MODPROBE, QEMU, Tool};
-use tabane_kit::progress;
-use tabane_kit::report::Report;
-use tabane_kit::sandbox::{self, Side};
 pub(crate) use trace::MadeUp;
 
 /// What a guest needs besides the sandbox's own tools; the other places need none.
@@ -140,7 +134,7 @@ pub fn run(options: &Options) -> Result<ExitCode> {
     experiment.run()
 }
 
-fn refuse(problems: &[Problem]) -> ExitCode {
+fn refuse(problems: &[tabane_config::problem::Problem]) -> ExitCode {
     problems.iter().for_each(|problem| eprintln!("tabane-lab: {problem}"));
     ExitCode::from(2)
 }
@@ -319,5 +313,61 @@ impl Manner {
     fn daemon(&self) -> Result<PathBuf> {
         let (json, tabane, seed) = (None, self.tabane.clone(), 0);
         Common { json, tabane, seed }.daemon()
+    }
+}
+
+/// Makes [`Known`] of a table: what it is in a sentence, its variant, its name.
+macro_rules! known {
+    ($($(#[doc = $doc:literal])* $variant:ident: $name:literal;)*) => {
+        /// An experiment that is a scenario.
+        #[derive(Clone, Debug, Subcommand)]
+        pub enum Known {
+            $($(#[doc = $doc])* #[command(name = $name)] $variant(Manner),)*
+        }
+
+        impl Known {
+            /// Its name, its text, and how it is run.
+            const fn parts(&self) -> (&'static str, &'static str, &Manner) {
+                match self {
+                    $(Known::$variant(manner) =>
+                        ($name, include_str!(concat!("../experiments/", $name, ".toml")), manner),)*
+                }
+            }
+        }
+    };
+}
+
+known! {
+    /// TCP and QUIC over two links of unequal rate and delay, beside the best of them alone: about 14 minutes
+    Aggregate: "aggregate";
+    /// nginx, PostgreSQL, Redis and nfs-ganesha over one link, over two, and while a switch dies: about 10 minutes
+    Apps: "apps";
+    /// What a failing link costs: faults x links x repair, with TCP and UDP under way: about 20 minutes
+    Failover: "failover";
+    /// The kernel path's striping with its reorder qdisc and without, beside bonding and cells, in a guest: about 25 minutes
+    Kernel: "kernel";
+    /// TCP over links that lose frames at random: bare, and bundled without and with repair: about 12 minutes
+    Loss: "loss";
+    /// All hosts of a bundle send to all others at once while a switch is alive, dead and alive again
+    Mesh: "mesh";
+    /// The lab's wire emulator beside netem, in a guest: delay, rate, loss; about 12 minutes
+    Netem: "netem";
+    /// Bonding, team, MPTCP and bundles side by side in a guest, MPTCP and bundles on this machine: about an hour
+    Rivals: "rivals";
+    /// TCP over links whose queues stand in routers behind the NICs, unequal ones too: about 40 minutes
+    Routers: "routers";
+    /// What a page, a scrape each second and `top` cost a bundle: pairs with and without, about 4 minutes
+    Watching: "watching";
+    /// A VLAN on the device beside the device itself, in a guest; about 6 minutes
+    Vlan: "vlan";
+}
+
+impl Known {
+    /// Runs it.
+    pub fn run(&self) -> Result<ExitCode> {
+        let (name, text, manner) = self.parts();
+        let json = PathBuf::from(format!("target/lab/{name}.json"));
+        let (name, file, text) = (name.to_string(), format!("{name}.toml"), text.to_string());
+        Experiment { name, file, text, json, manner }.run()
     }
 }

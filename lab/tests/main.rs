@@ -10,7 +10,6 @@ macro_rules! tests {
 mod case;
 mod dissector;
 mod documents;
-mod expected;
 mod metrics;
 mod security;
 mod tidy;
@@ -34,7 +33,7 @@ fn main() -> Result<ExitCode> {
     let mut trials: Vec<Trial> = without_traffic().filter(is_wanted).map(|case| case.trial(None)).collect();
     if wanted.is_none() || trials.is_empty() {
         if !arguments.list && !sandbox::is_inside() {
-            traffic::fresh::build()?;
+            traffic::build()?;
         }
         let lack = match sandbox::enter(&[]) {
             Ok(Side::Outside(code)) => return Ok(code),
@@ -49,13 +48,6 @@ fn main() -> Result<ExitCode> {
 
 /// What needs no sandbox.
 fn without_traffic() -> impl Iterator<Item = Case> {
-    let groups = [
-        dissector::cases(),
-        documents::cases(),
-        expected::cases(),
-        metrics::cases(),
-        security::cases(),
-        tidy::cases(),
-    ];
+    let groups = [dissector::cases(), documents::cases(), metrics::cases(), security::cases(), tidy::cases()];
     groups.into_iter().flatten()
 }

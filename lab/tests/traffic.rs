@@ -3,8 +3,8 @@
 //! Every trial builds its own topology, starts the program `tabane` (`TABANE_BIN`, else the one that cargo builds first) on its
 //! hosts, and checks in the end that all of it stops cleanly. `cargo nextest` runs each as a process of its own, in a
 //! sandbox of its own, several side by side; those whose names begin with `alone::` judge what the processors decide, and have
-//! them to themselves, those that begin with `calm::` nearly so. In one process trials run one at a time, for they share the names of the namespaces. Where trials cannot
-//! run they are reported as ignored, with the reason.
+//! them to themselves, those that begin with `calm::` nearly so. In one process trials run one at a time, for they share the
+//! names of the namespaces. Where trials cannot run they are reported as ignored, with the reason.
 
 mod addresses;
 mod beside;
@@ -23,7 +23,6 @@ mod fits_in;
 mod fleet;
 mod forwarded;
 mod frames;
-pub(crate) mod fresh;
 mod kernels;
 mod lab;
 mod live;
@@ -44,14 +43,17 @@ mod sites;
 mod stage;
 mod streams;
 mod systemd;
-mod terminal;
 mod top;
 mod traces;
 mod upgrade;
 mod window;
 mod without;
 
-use anyhow::Result;
+use std::env;
+use std::path::Path;
+use std::process::Command;
+
+use anyhow::{Context, Result, ensure};
 
 use crate::case::Case;
 
@@ -61,48 +63,81 @@ pub(crate) fn in_guest() -> Option<Result<()>> {
 }
 
 pub(crate) fn cases() -> Vec<Case> {
-    let groups = [
-        experiments::cases(),
-        lab::cases(),
-        streams::cases(),
-        probe::cases(),
-        datagrams::cases(),
-        device::cases(),
-        diagnosis::cases(),
-        kernels::cases(),
-        beside::cases(),
-        forwarded::cases(),
-        addresses::cases(),
-        faults::cases(),
-        fits_in::cases(),
-        fleet::cases(),
-        frames::cases(),
-        macsec::cases(),
-        changes::cases(),
-        live::cases(),
-        metrics::cases(),
-        classes::cases(),
-        configured::cases(),
-        data_path::cases(),
-        engines::cases(),
-        narrow::cases(),
-        nics::cases(),
-        package::cases(),
-        page::cases(),
-        reorder::cases(),
-        routed::cases(),
-        scenario::cases(),
-        screens::cases(),
-        service::cases(),
-        settings::cases(),
-        sites::cases(),
-        systemd::cases(),
-        top::cases(),
-        traces::cases(),
-        upgrade::cases(),
-        window::cases(),
-        without::cases(),
-        ether::cases(),
+    macro_rules! all { ($($name:ident),*) => { [$($name::cases()),*] }; }
+    let groups = all![
+        addresses,
+        beside,
+        changes,
+        classes,
+        configured,
+        data_path,
+        datagrams,
+        device,
+        diagnosis,
+        engines,
+        ether,
+        experiments,
+        faults,
+        fits_in,
+        fleet,
+        forwarded,
+        frames,
+        kernels,
+        lab,
+        live,
+        macsec,
+        metrics,
+        narrow,
+        nics,
+        package,
+        page,
+        probe,
+        reorder,
+        routed,
+        scenario,
+        screens,
+        service,
+        settings,
+        sites,
+        streams,
+        systemd,
+        top,
+        traces,
+        upgrade,
+        window,
+        without
     ];
     groups.into_iter().flatten().collect()
+}
+
+// The programs that trials start are those of these sources: cargo builds what is out of date before the first trial.
+
+/// The packages whose programs trials start, and the lab's own: with it, cargo chooses the same features of what they share as
+/// for this test, and builds that once.
+const PACKAGES: [&str; 5] = ["tabane", "tabane-probe", "tabane-web", "tabane-follow", "tabane-lab"];
+
+/// Has cargo build the programs into the directory of this test, unless `TABANE_BIN` names what is to be tested.
+pub(crate) fn build() -> Result<()> {
+    if env::var_os("TABANE_BIN").is_some_and(|path| !path.is_empty()) {
+        return Ok(());
+    }
+    let own = env::current_exe().context("the path of this program")?;
+    let (profile, target) = place(&own).with_context(|| format!("{} is in no profile's", own.display()))?;
+    let mut cargo = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    cargo.args(["build", "--locked", "--quiet", "--bins", "--profile", profile, "--target-dir"]).arg(target);
+    if cfg!(feature = "kernel-path") {
+        cargo.args(["--features", "kernel-path"]);
+    }
+    cargo.args(PACKAGES.map(|package| format!("--package={package}")));
+    cargo.arg("--manifest-path").arg(concat!(env!("CARGO_MANIFEST_DIR"), "/../Cargo.toml"));
+    let built = cargo.status().context("cargo, which builds the programs, unless TABANE_BIN names them")?;
+    ensure!(built.success(), "cargo cannot build the programs that are to be tested");
+    Ok(())
+}
+
+/// Of a test at `target/PROFILE/deps/NAME`, the profile's name and the target directory.
+fn place(test: &Path) -> Option<(&str, &Path)> {
+    let directory = test.parent()?.parent()?;
+    let name = directory.file_name()?.to_str()?;
+    Some((if name == "debug" { "dev" } else { name }, directory.parent()?))
 }

@@ -1,15 +1,15 @@
 //! Manual pages of section 1: one for each program and each of its commands.
 
-use std::fs;
-use std::io;
 use std::path::Path;
+use std::{fs, io};
 
 use clap::Command;
+use clap_complete::{Shell, generate};
 use clap_mangen::Man;
 use clap_mangen::roff::{Roff, bold, roman};
 use tabane::error::CODES;
 
-use crate::commands::is_another;
+use crate::is_another;
 
 /// What the foot and the head of each page say.
 pub(crate) const SOURCE: &str = concat!("tabane ", env!("CARGO_PKG_VERSION"));
@@ -110,6 +110,23 @@ fn entry(page: &mut Roff, name: &str, meaning: &str) {
     page.control("TP", []).text([bold(name)]).text([roman(meaning)]);
 }
 
+/// The shells, the directory of each, and what is before and after the program's name.
+const SHELLS: [(Shell, &str, &str, &str); 3] =
+    [(Shell::Bash, "bash", "", ""), (Shell::Zsh, "zsh", "_", ""), (Shell::Fish, "fish", "", ".fish")];
+
+/// Writes the completions of `program` below `directory`.
+pub(crate) fn write_completions(program: &Command, directory: &Path) -> io::Result<()> {
+    let name = program.get_name();
+    for (shell, folder, before, after) in SHELLS {
+        let folder = directory.join(folder);
+        fs::create_dir_all(&folder)?;
+        let mut script = Vec::new();
+        generate(shell, &mut program.clone(), name, &mut script);
+        fs::write(folder.join(format!("{before}{name}{after}")), script)?;
+    }
+    Ok(())
+}
+
 #[cfg(test)]
 mod tests {
     use std::path::PathBuf;
@@ -144,6 +161,29 @@ mod tests {
         let names: Vec<PathBuf> = expected.iter().map(|(name, _)| format!("{name}.1").into()).collect();
         for file in fs::read_dir(directory.path()).expect("a directory").flatten() {
             assert!(names.contains(&file.file_name().into()), "{} is no command's", file.path().display());
+        }
+    }
+
+    #[test]
+    fn each_shell_gets_what_users_type() {
+        let directory = tempfile::tempdir().expect("a directory");
+        for program in crate::programs() {
+            write_completions(&program, directory.path()).expect("written");
+        }
+        for file in ["bash/tabane", "zsh/_tabane", "fish/tabane.fish"] {
+            let script = fs::read_to_string(directory.path().join(file)).expect(file);
+            for word in ["genkey", "receive-interval", "stagger"] {
+                assert!(script.contains(word), "{file} lacks {word}");
+            }
+            assert!(
+                !script.contains("resolve-names"),
+                "{file} has a command that the daemon starts for itself"
+            );
+        }
+        for name in ["tabane-probe", "tabane-web", "tabane-follow"] {
+            for file in [format!("bash/{name}"), format!("zsh/_{name}"), format!("fish/{name}.fish")] {
+                assert!(directory.path().join(&file).is_file(), "{file}");
+            }
         }
     }
 }

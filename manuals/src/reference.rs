@@ -11,10 +11,9 @@ use tabane_api::KINDS;
 use tabane_api::status::REASONS;
 use tabane_config::reference::{Described, reference};
 
-use crate::commands::is_another;
+use crate::is_another;
 
 /// Name and text of each page.
-#[must_use]
 pub fn pages() -> Vec<(&'static str, String)> {
     vec![
         ("commands.md", commands()),
@@ -149,7 +148,6 @@ fn events() -> String {
 }
 
 /// The page of the configuration, with the rows of its tables as the tables of keys have them.
-#[must_use]
 pub fn configuration(page: &str) -> String {
     let (mut tables, mut text) = (reference().into_iter(), String::new());
     for line in page.lines().filter(|line| !line.starts_with("| `")) {

@@ -9,7 +9,7 @@ use tabane_probe::stats::{BLOCK, Round, Summary, inversion, period};
 use tabane_sim::random::{Random, Stream};
 
 use super::outcome::Outcome;
-use super::simulated::one;
+use super::swept::one;
 use tabane_kit::report::Verdict;
 
 /// Pairs of machines.

@@ -10,15 +10,13 @@ use anyhow::Result;
 use serde::{Deserialize, Serialize};
 
 use super::Experiment;
-use super::emulated;
 use super::matrix::{self, CELLS, CELLS_OF_RATE, Cell, Pair};
 use super::outcome::Outcome;
-use super::setting::Setting;
+use super::setting::{self, Setting};
 use super::streams::{PERIOD_SECONDS, Streamed, Streams};
-use tabane_kit::bonding;
-use tabane_kit::progress;
 use tabane_kit::rate::Bitrate;
 use tabane_kit::topology::{LinkPlan, Plan, Topology};
+use tabane_kit::{bonding, progress};
 
 /// Longest that the guest may take.
 const LIMIT: Duration = Duration::from_secs(1_500);
@@ -46,7 +44,7 @@ pub(super) struct Seen([Streamed; 4]);
 
 pub(super) fn run(setting: &Setting) -> Result<Outcome> {
     let (seen, cost): (Vec<Seen>, String) =
-        emulated::measured(setting, Experiment::Balancing, &["bonding"], LIMIT)?;
+        setting::measured(setting, Experiment::Balancing, &["bonding"], LIMIT)?;
     let mut outcome = outcome(&seen);
     outcome.remarks.push(cost.into());
     Ok(outcome)

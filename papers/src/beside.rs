@@ -11,17 +11,14 @@ use anyhow::{Context, Result};
 use serde::{Deserialize, Serialize};
 
 use super::Experiment;
-use super::acks::{self, AS_MANY};
-use super::bidirectional::{self, PORT};
-use super::emulated;
+use super::bidirectional::{self, AS_MANY, PORT};
 use super::outcome::{Outcome, spread};
 use super::parallel::{GAINS, Speeds, speeds};
-use super::setting::Setting;
+use super::setting::{self, Setting};
 use super::way::{self, WAYS, Way};
 use crate::workload::npb::exchange::Class;
 use crate::workload::returned;
-use tabane_kit::counters;
-use tabane_kit::cpu::busy_during;
+use tabane_kit::counters::{self, busy_during};
 use tabane_kit::progress;
 use tabane_kit::rate::Bitrate;
 use tabane_kit::report::Samples;
@@ -74,7 +71,7 @@ pub(super) struct Seen {
 }
 
 pub(super) fn run(setting: &Setting) -> Result<Outcome> {
-    let (seen, cost): (Seen, String) = emulated::measured(setting, Experiment::Beside, &MODULES, LIMIT)?;
+    let (seen, cost): (Seen, String) = setting::measured(setting, Experiment::Beside, &MODULES, LIMIT)?;
     let mut outcome = outcome(&seen);
     outcome.remarks.push(cost.into());
     Ok(outcome)
@@ -147,7 +144,10 @@ fn outcome(seen: &Seen) -> Outcome {
         ],
     );
     let packets = |direction: usize| streamed.each_ref().map(|seen| seen.packets[direction]);
-    let published = |direction: usize| [acks::SINGLE, acks::BONDING, acks::RI2N].map(|of| of[direction]);
+    let published = |direction: usize| {
+        [bidirectional::PACKETS_SINGLE, bidirectional::PACKETS_BONDING, bidirectional::PACKETS_RI2N]
+            .map(|of| of[direction])
+    };
     let rows = ["sent", "received"].into_iter().enumerate().flat_map(|(direction, what)| {
         [
             row(&format!("{what} for 1 GB"), packets(direction).map(Some).to_vec()),

@@ -5,20 +5,19 @@
 //! Beside it, measured: frames in pieces of a cell, handed to a TAP device of this machine, as a daemon delivers them, and what the
 //! daemon's measurement at start, which has no device yet, says of them.
 
-use crate::device::oc48;
-use crate::device::sender::MESSAGE_MAX;
 use anyhow::Result;
-use tabane_engine::costs::Costs;
-use tabane_engine::fragments::Fragments;
+use tabane_engine::fragments::{Costs, Fragments};
 use tabane_engine::reclaim::Method;
 use tabane_io::bounce::{measure, measure_through};
 use tabane_io::{Offload, Tap, TapSpec};
+use tabane_kit::netns::Namespace;
+use tabane_kit::report::{Samples, Verdict};
 
 use super::outcome::Outcome;
 use super::setting::Setting;
-use super::simulated::{ADAPTIVE, gain, is_about, one, send};
-use tabane_kit::netns::Namespace;
-use tabane_kit::report::{Samples, Verdict};
+use super::swept::{ADAPTIVE, gain, is_about, one, send, send_dummy};
+use crate::device::oc48;
+use crate::device::sender::MESSAGE_MAX;
 
 /// Bytes of a message.
 const SIZES: [usize; 7] = [213, 1_024, SHORT, 9_216, 16_384, 32_768, MESSAGE_MAX];
@@ -29,7 +28,7 @@ const AT_LONG: f64 = 0.0;
 /// Less is as fast, in percent.
 const LEVEL: f64 = 3.0;
 /// By how much another copy may beat what was chosen at start, in percent: a copy that gains less is not taken
-/// (`tabane_engine::costs`).
+/// (`tabane_engine::fragments`).
 const WORTH: f64 = 4.0;
 
 /// Bytes of a frame in a sealed cell, at an MTU of 1,500.
@@ -142,4 +141,66 @@ fn gain_of(costs: &Costs, bytes: usize, first: usize) -> Option<f64> {
         Some(costs.took(trial)?.as_secs_f64())
     };
     Some(gain(took(0)?, took(first)?))
+}
+
+// P1.cost: what it costs to gather a packet from many fragments, and what the protocols cost apart from that.
+//
+// The driver sends each packet's header with a payload that lies in one piece, whatever was to be sent: so the card has
+// little to gather, and the protocols all of their work. Linux has every packet in one piece.
+
+/// Bytes of a message.
+const GATHERED: [usize; 5] = [2_048, 4_096, MIDDLE, 32_768, MESSAGE_MAX];
+const MIDDLE: usize = 16_384;
+/// Published, in percent: what one piece gains at 64 KB, and how far it stays behind Linux at 16 KB.
+const GATHERING: f64 = 17.0;
+const PROTOCOL: f64 = -12.0;
+
+pub(super) fn run_gathering() -> Outcome {
+    let mut outcome = Outcome::default();
+    let [mut gains, mut behind] = [(); 2].map(|()| Vec::new());
+    for size in GATHERED {
+        let none = Fragments::ScatterGather;
+        let gathered = send(&oc48::FREEBSD, ADAPTIVE, &none, size).mbit();
+        let dummy = send_dummy(&oc48::FREEBSD, size).mbit();
+        let linux = send(&oc48::LINUX, ADAPTIVE, &none, size).mbit();
+        gains.push(gain(dummy, gathered));
+        behind.push(gain(dummy, linux));
+        for (what, mbit) in [("gathered", gathered), ("in one piece", dummy), ("Linux", linux)] {
+            outcome.simulated(format!("{size} B, {what}"), None, one("Mbit/s", mbit));
+        }
+        let published = (size == MESSAGE_MAX).then_some(GATHERING);
+        let fitted = if published.is_some() { " (fitted)" } else { "" };
+        let what = format!("{size} B: gain of one piece{fitted}");
+        outcome.simulated(what, published, one("%", gain(dummy, gathered)));
+        let published = (size == MIDDLE).then_some(PROTOCOL);
+        outcome.simulated(
+            format!("{size} B: one piece against Linux"),
+            published,
+            one("%", gain(dummy, linux)),
+        );
+    }
+    let (long, long_behind) = (gains[GATHERED.len() - 1], behind[GATHERED.len() - 1]);
+    outcome.finding(
+        "gathering costs about 17 % at 64 KB",
+        is_about(long, GATHERING),
+        format!("one piece gains {long:.1} %, to which the model was fitted"),
+    );
+    outcome.finding(
+        "in one piece, packets of 64 KB go as fast as Linux sends them",
+        long_behind.abs() < LEVEL,
+        format!("{long_behind:+.1} %"),
+    );
+    let middle = behind[2];
+    outcome.finding(
+        "protocols over many buffers cost about 12 % at 16 KB",
+        is_about(middle, PROTOCOL),
+        format!("{middle:+.1} % against Linux"),
+    );
+    let least = gains[1..].iter().copied().fold(f64::INFINITY, f64::min);
+    outcome.finding(
+        "gathering costs something in every packet of more than one cluster",
+        least > 0.0,
+        format!("at least {least:.1} %"),
+    );
+    outcome
 }

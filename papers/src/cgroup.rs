@@ -59,7 +59,6 @@ impl Cgroup {
     }
 
     /// `inner`, to be started in the group: by a shell that enters it and becomes the program.
-    #[must_use]
     pub fn command(&self, inner: &Command) -> Command {
         let mut command = Command::new("sh");
         command.args(["-c", "echo $$ >\"$0\" && exec \"$@\""]).arg(self.path.join("cgroup.procs"));

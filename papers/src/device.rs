@@ -1,6 +1,6 @@
 //! Models of the papers' machines: the costs of their devices and processors, with the project's engines at work on them.
 //!
-//! Nobody has these machines any more. Each is a set of figures with their sources ([`oc48`], [`dimmnet`]): most are
+//! Nobody has these machines any more. Each is a set of figures with their sources ([`oc48`], [`exchange`]): most are
 //! from the papers or from the standards that they name, some are assumed, and some are fitted to a published figure; a
 //! test says to which. The other figures of a model are predictions, and are compared with the other published figures.
 //! [`ping_pong`] is no paper's machine: seeds draw its parameters, to try what judges round trips.
@@ -12,7 +12,6 @@
 //! ```
 
 mod card;
-pub mod dimmnet;
 pub mod exchange;
 pub mod oc48;
 pub mod ping_pong;

@@ -6,8 +6,8 @@
 //!
 //! ```text
 //! an experiment per file ── outcome ── summary ── report, Markdown
-//! base, matrix, budget, balancing, sending, latecomers, policies (P0) · systems, reclaim, gathering, bounce (P1)
-//! acks, bidirectional, parallel, scaling, beside, nfs, rates (P2) · sizes, mtus, connections, polls, packet, programs (P3)
+//! matrix, balancing, sending, latecomers, policies (P0) · systems, reclaim, bounce (P1)
+//! bidirectional, parallel, beside, nfs, rates (P2) · sizes, connections, packet, programs (P3)
 //! anomaly, round_trips (P4)
 //! ```
 //!
@@ -15,43 +15,32 @@
 //!
 //! [`device`] has models of machines that nobody has any more; [`workload`] is what only these measurements run.
 
-mod acks;
 mod anomaly;
 mod balancing;
-mod base;
 mod beside;
 mod bidirectional;
 mod bounce;
-mod budget;
 pub mod cgroup;
 mod connections;
 mod course;
 pub mod device;
-mod emulated;
-mod ethernet;
-mod gathering;
 mod latecomers;
 mod matrix;
 mod memory;
-mod mtus;
 mod nfs;
-mod options;
 mod outcome;
 mod packet;
 mod parallel;
 mod plot;
 mod policies;
-mod polls;
 mod programs;
 mod rates;
 mod reclaim;
 mod replay;
 mod rings;
 mod round_trips;
-mod scaling;
 mod sending;
 mod setting;
-mod simulated;
 mod sizes;
 mod skew;
 mod slot_device;
@@ -71,10 +60,9 @@ use anyhow::{Context, Result};
 use clap::ValueEnum;
 
 use course::Course;
-use emulated::Emulated;
-pub use options::Options;
 use outcome::Outcome;
-use setting::Setting;
+pub use setting::Options;
+use setting::{Emulated, Setting};
 use tabane_kit::prerequisites::{
     BONNIE, BUSYBOX, ETHTOOL, GANESHA, IPERF3, MODPROBE, MPIRUN, NFS_CAT, QEMU, Tool,
 };
@@ -223,27 +211,27 @@ impl Experiment {
     fn run(self, setting: &Setting) -> Result<Outcome> {
         match self {
             Experiment::Sending => sending::run(setting),
-            Experiment::Base => base::run(setting),
+            Experiment::Base => matrix::run_base(setting),
             Experiment::Matrix => matrix::run(setting),
-            Experiment::Budget => budget::run(setting),
+            Experiment::Budget => matrix::run_budget(setting),
             Experiment::Balancing => balancing::run(setting),
             Experiment::Skew => latecomers::run(setting),
             Experiment::Policies => policies::run(setting),
             Experiment::Systems => systems::run(setting),
             Experiment::Reclaim => reclaim::run(setting),
-            Experiment::Gathering => Ok(gathering::run()),
+            Experiment::Gathering => Ok(bounce::run_gathering()),
             Experiment::Bounce => bounce::run(setting),
-            Experiment::Acks => acks::run(setting),
+            Experiment::Acks => bidirectional::run_acks(setting),
             Experiment::Bidirectional => bidirectional::run(setting),
             Experiment::Parallel => parallel::run(setting),
-            Experiment::Scaling => scaling::run(),
+            Experiment::Scaling => parallel::run_scaling(),
             Experiment::Beside => beside::run(setting),
             Experiment::Nfs => nfs::run(setting),
             Experiment::Rates => rates::run(setting),
             Experiment::Sizes => sizes::run(setting),
-            Experiment::Mtus => mtus::run(setting),
+            Experiment::Mtus => sizes::run_mtus(setting),
             Experiment::Connections => connections::run(setting),
-            Experiment::Polls => polls::run(setting),
+            Experiment::Polls => connections::run_polls(setting),
             Experiment::Packet => packet::run(setting),
             Experiment::Programs => programs::run(setting),
             Experiment::RoundTrips => round_trips::run(setting),

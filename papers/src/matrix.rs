@@ -2,14 +2,19 @@
 //!
 //! The cells and the findings are those of [`balancing`](super::balancing), too, which judges Linux bonding by them.
 
-use anyhow::Result;
+use anyhow::{Context, Result};
+use tabane_kit::bundle::{self, Bundle};
+use tabane_kit::progress;
+use tabane_kit::rate::Bitrate;
+use tabane_kit::report::Samples;
+use tabane_kit::topology::address;
+use tabane_kit::workload::Probe;
 
 use super::outcome::{Outcome, spread, times};
 use super::plot::{Line, Panel, Picture};
 use super::setting::Setting;
 use super::streams::{PERIOD_SECONDS, Streamed, Streams};
-use tabane_kit::rate::Bitrate;
-use tabane_kit::report::Samples;
+use crate::cgroup::Cgroup;
 
 /// The policies, in the order of the published figures.
 const POLICIES: [&str; 2] = ["rr", "tlb"];
@@ -151,6 +156,94 @@ fn panel(cell: &Cell, pair: &Pair<'_>) -> Panel {
     }
     let title = format!("{}-{}-{:.0}", cell.senders, cell.nics, cell.rate.mbps());
     Panel { title, x: "s", y: "Mbit/s", lines }
+}
+
+// P0.base: one sender over one NIC (figure 7).
+
+/// Rate, and the published throughput in Mbit/s and share of the CPU in percent.
+const PUBLISHED: [(Bitrate, f64, f64); 2] =
+    [(Bitrate::mbit(100), 94.0, 4.6), (Bitrate::gbit(1), 784.0, 29.9)];
+/// Percent of a link's rate from which TCP fills it: headers and preambles take the rest.
+const FILLED: f64 = 90.0;
+
+pub(super) fn run_base(setting: &Setting) -> Result<Outcome> {
+    let mut outcome = Outcome::default();
+    let mut filled = Vec::new();
+    for (rate, mbit, cpu) in PUBLISHED {
+        let topology = Setting::hosts(1, rate)?;
+        let seen = Streams::periods(1, setting.rounds).between(setting, &topology, address(0, 1).into())?;
+        let percent = seen.mbit().values().iter().map(|mbit| 100.0 * mbit / rate.mbps()).collect();
+        filled.push(Samples::new("%", percent));
+        outcome.row(format!("{rate}: throughput"), mbit, seen.mbit());
+        outcome.row(format!("{rate}: CPU"), cpu, Samples::new("%", vec![seen.busy]));
+        outcome.own(format!("{rate}: CPU, softirq"), Samples::new("%", vec![seen.softirq]));
+    }
+    let [slow, fast] = [&filled[0], &filled[1]];
+    outcome.finding(
+        "4.5: one sender fills a NIC of 100 Mbit/s",
+        slow.median() >= FILLED,
+        format!("{} % of the rate", spread(slow, 0)),
+    );
+    outcome.finding(
+        "4.5: one sender does not fill a NIC of 1 Gbit/s, for other hardware than the CPU is slower",
+        fast.median() < FILLED,
+        format!("{} % of the rate", spread(fast, 0)),
+    );
+    Ok(outcome)
+}
+
+// P0.budget: round robin beside load balancing while the receiving side has less and less of a processor.
+//
+// The paper's NICs of 1 Gbit/s outran its processors, and round robin was slower then. Here the receiving host's bundle and the
+// program that receives share a control group, whose part of a processor is the budget.
+
+/// Percent of a processor.
+const BUDGETS: [u32; 4] = [100, 50, 25, 10];
+/// The cells: senders and NICs of 1 Gbit/s.
+const BUDGETED: [(usize, usize); 2] = [(3, 3), (4, 2)];
+/// Length of a run.
+const SECONDS: usize = 5;
+
+pub(super) fn run_budget(setting: &Setting) -> Result<Outcome> {
+    let mut outcome = Outcome::default();
+    let mut because = Vec::new();
+    let mut is_slower = false;
+    for (senders, nics) in BUDGETED {
+        let topology = Setting::hosts(nics, Bitrate::gbit(1))?;
+        let mut rows = Vec::new();
+        for budget in BUDGETS {
+            let _step = progress::step(&format!("{senders} senders, {nics} NICs, {budget} % of a processor"));
+            let mut seen = POLICIES.map(|_| Samples::new("Mbit/s", Vec::new()));
+            for (policy, seen) in POLICIES.iter().zip(&mut seen) {
+                let group = Cgroup::with_processor(budget)?;
+                let bundles = setting.bundles(&topology, policy)?;
+                let there = bundle::address(1);
+                let probe = Probe::start(&setting.daemon, topology.host(0), topology.host(1), there)?;
+                group.add(bundles[1].pid().context("the receiving bundle has ended")?)?;
+                group.add(probe.pid())?;
+                let streams = Streams { senders, seconds: SECONDS, interval: 1 };
+                streams.run(&probe, there)?.mbit().values().iter().for_each(|mbit| seen.push(*mbit));
+                probe.stop()?;
+                Bundle::stop_all(bundles)?;
+            }
+            let [rr, tlb] = &seen;
+            let ratio = times(rr, tlb);
+            let cells = [rr, tlb, &ratio].map(|own| Some(own.median()));
+            rows.push((format!("{budget} %"), cells.to_vec()));
+            is_slower |= ratio.median() < SLOWER;
+            because.push(format!("{senders}-{nics} at {budget} %: {}", spread(&ratio, 2)));
+        }
+        let title = format!(
+            "{senders} senders, {nics} NICs of 1 Gbit/s: Mbit/s, and round robin beside load balancing"
+        );
+        outcome.grid(&title, &["rr", "tlb", "times"], rows);
+    }
+    outcome.finding(
+        "(4) with a slow enough processor, round robin is slower than load balancing",
+        is_slower,
+        format!("times as fast, senders-NICs: {}", because.join(", ")),
+    );
+    Ok(outcome)
 }
 
 #[cfg(test)]

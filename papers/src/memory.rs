@@ -6,16 +6,15 @@
 use std::fs;
 use std::time::Duration;
 
-use crate::device::dimmnet::WITH_BUG;
+use crate::device::exchange::WITH_BUG;
 use anyhow::{Context, Result};
 
 use super::setting::Setting;
 use super::swept::{self, Swept};
 use crate::slot_device::SlotDevice;
-use tabane_kit::bundle::{self, Bundle, Protection};
+use tabane_kit::bundle::{self, Bundle, Protection, Window};
 use tabane_kit::status::Questions;
 use tabane_kit::topology::{LinkPlan, Plan, Topology};
-use tabane_kit::window::Window;
 
 /// MTU of the device, in bytes.
 pub(super) const MTU: u32 = 65_000;

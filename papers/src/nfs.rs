@@ -13,9 +13,8 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 
 use super::Experiment;
-use super::emulated;
 use super::outcome::{Outcome, spread};
-use super::setting::Setting;
+use super::setting::{self, Setting};
 use super::way::{self, WAYS, Way};
 use crate::workload::bonnie::{self, Figures, Phase, Sides};
 use crate::workload::nfs;
@@ -74,7 +73,7 @@ const PUBLISHED: [Published; 3] = [
 pub(super) fn run(setting: &Setting) -> Result<Outcome> {
     let limit = BOOT_MAX + RUN_MAX * u32::try_from(WAYS.len() * setting.rounds)?;
     let (seen, cost): ([Vec<Figures>; 3], String) =
-        emulated::measured(setting, Experiment::Nfs, &MODULES, limit)?;
+        setting::measured(setting, Experiment::Nfs, &MODULES, limit)?;
     let mut outcome = outcome(&seen);
     outcome.remarks.push(cost.into());
     Ok(outcome)

@@ -6,21 +6,25 @@
 
 use std::net::IpAddr;
 use std::sync::Arc;
+use std::thread;
 use std::time::Duration;
 
-use anyhow::Result;
-
-use super::outcome::{Outcome, spread, times};
-use super::setting::Setting;
-use super::way::{self, Way};
-use crate::workload::npb;
-use crate::workload::npb::exchange::{Class, Kernel};
-use crate::workload::ranks::Ranks;
+use anyhow::{Result, anyhow};
 use tabane_kit::progress;
 use tabane_kit::rate::Bitrate;
 use tabane_kit::report::Samples;
 use tabane_kit::topology::Topology;
 use tabane_kit::workload::mpi::Mpi;
+use tabane_sim::topology::Link;
+
+use super::outcome::{Outcome, spread, times};
+use super::plot::{Line, Panel, Picture};
+use super::setting::Setting;
+use super::way::{self, Way};
+use super::{replay, swept};
+use crate::workload::npb;
+use crate::workload::npb::exchange::{Class, Kernel};
+use crate::workload::ranks::Ranks;
 
 /// The paper's numbers of nodes.
 pub(super) const NODES: [usize; 2] = [4, 8];
@@ -163,4 +167,77 @@ pub(super) fn list(base: &str, ratios: &[(String, Samples)]) -> String {
     let ratios: Vec<String> =
         ratios.iter().map(|(what, ratio)| format!("{what} {}", spread(ratio, 2))).collect();
     format!("times {base}: {}", ratios.join("; "))
+}
+
+// P2.scaling: what parallel programs exchange, simulated on 4 to 64 nodes with one link and with two.
+//
+// The paper has 4 and 8 nodes. Simulated nodes compute nothing, so this is how messages scale, and what a second link is worth to them.
+
+const ALL_NODES: [u8; 5] = [4, 8, 16, 32, 64];
+/// Links of each node.
+const LINKS: [usize; 2] = [1, 2];
+
+/// Iterations per second with each of [`LINKS`], on a number of nodes.
+type Speed = (u8, [f64; LINKS.len()]);
+
+pub(super) fn run_scaling() -> Result<Outcome> {
+    let mut outcome = Outcome::default();
+    let (mut rows, mut panels, mut ratios) = (Vec::new(), Vec::new(), Vec::new());
+    for (kernel, speeds_of) in all()? {
+        let ratio = |nodes| speeds_of.iter().find(|of| of.0 == nodes).map(|(_, [one, two])| two / one);
+        rows.push((kernel.name().to_string(), ALL_NODES.map(ratio).to_vec()));
+        let named = |(nodes, [one, two]): &Speed| {
+            (format!("{} on {nodes}", kernel.name()), swept::one("times", two / one))
+        };
+        ratios.extend(speeds_of.iter().map(named));
+        panels.push(panel(kernel, &speeds_of));
+    }
+    let columns = ALL_NODES.map(|nodes| format!("{nodes} nodes"));
+    let columns = columns.each_ref().map(String::as_str);
+    outcome.grid("simulated: two links of 1 Gbit/s, times as fast as one", &columns, rows);
+    outcome.finding(
+        "3.2: what exchanges data gains by a second link, if the order is restored, on up to 64 nodes",
+        ratios.iter().all(|(_, ratio)| ratio.median() >= GAINS),
+        list("one link", &ratios),
+    );
+    let title =
+        "Iterations over the number of nodes, as multiples of those of 4 nodes with one link, simulated";
+    outcome.pictures.push(Picture::new("P2-scaling", title, 2, &panels));
+    Ok(outcome)
+}
+
+/// Of all kernels but the one that only computes, a thread for each.
+fn all() -> Result<Vec<(Kernel, Vec<Speed>)>> {
+    let _step = progress::step("all kernels at once");
+    thread::scope(|scope| {
+        let kernels = Kernel::ALL.into_iter().filter(|kernel| *kernel != Kernel::Ep);
+        let threads: Vec<_> =
+            kernels.map(|kernel| (kernel, scope.spawn(move || speeds_of(kernel)))).collect();
+        let joined = threads.into_iter().map(|(kernel, thread)| {
+            let speeds_of =
+                thread.join().map_err(|_| anyhow!("the simulation of {} panicked", kernel.name()))?;
+            Ok((kernel, speeds_of?))
+        });
+        joined.collect()
+    })
+}
+
+fn speeds_of(kernel: Kernel) -> Result<Vec<Speed>> {
+    let nodes = ALL_NODES.into_iter().filter(|nodes| kernel.runs_on((*nodes).into()));
+    let speed = |nodes| {
+        let [one, two] =
+            LINKS.map(|links| replay::speed(kernel, Class::A, nodes, &vec![Link::GIGABIT; links]));
+        Ok((nodes, [one?, two?]))
+    };
+    nodes.map(speed).collect()
+}
+
+fn panel(kernel: Kernel, speeds_of: &[Speed]) -> Panel {
+    let base = speeds_of[0].1[0];
+    let line = |(place, links): (usize, &usize)| {
+        let points = speeds_of.iter().map(|(nodes, speeds_of)| (f64::from(*nodes), speeds_of[place] / base));
+        Line::own(if *links == 1 { "one link" } else { "two links" }, place, points.collect())
+    };
+    let lines = LINKS.iter().enumerate().map(line).collect();
+    Panel { title: kernel.name().to_string(), x: "nodes", y: "times 4 nodes with one link", lines }
 }

@@ -7,17 +7,16 @@ use std::net::IpAddr;
 
 use anyhow::{Result, ensure};
 
-use super::ethernet;
 use super::memory::{Hosts, Speed};
 use super::outcome::{Outcome, times};
 use super::parallel::{ALIKE, GAINS, list, speeds};
 use super::setting::Setting;
+use super::swept;
 use crate::workload::npb::exchange::{Class, Kernel};
-use tabane_kit::bundle;
-use tabane_kit::progress;
 use tabane_kit::report::Samples;
 use tabane_kit::topology::{Topology, address};
 use tabane_kit::workload::ganesha::Server;
+use tabane_kit::{bundle, progress};
 
 /// Hosts, of which each has a rank.
 const HOSTS: usize = 4;
@@ -38,7 +37,7 @@ pub(super) fn run(setting: &Setting) -> Result<Outcome> {
     let hosts = Hosts { count: HOSTS, ..Hosts::two(Speed::Own) };
     for round in 1..=setting.rounds {
         let _step = progress::step(&format!("round {round}"));
-        let topology = ethernet::hosts(HOSTS, MTU)?;
+        let topology = swept::ethernet_hosts(HOSTS, MTU)?;
         let addresses: Vec<IpAddr> = (0..HOSTS).map(|host| address(0, host).into()).collect();
         see(setting, &topology, &addresses, &mut over_ethernet)?;
         drop(topology);

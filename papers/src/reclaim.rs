@@ -11,7 +11,7 @@ use tabane_engine::reclaim::Method;
 use super::outcome::{Outcome, spread};
 use super::rings;
 use super::setting::Setting;
-use super::simulated::{ADAPTIVE, gain, is_about, one, send};
+use super::swept::{ADAPTIVE, gain, is_about, one, send};
 use tabane_kit::report::{Samples, Verdict};
 
 /// Bytes of a message.

@@ -10,11 +10,10 @@ use anyhow::{Context, Error, Result};
 
 use super::outcome::{Outcome, spread, times};
 use super::setting::Setting;
-use tabane_kit::bundle::{self, Bundle, Protection};
+use tabane_kit::bundle::{self, Bundle, Protection, Window};
 use tabane_kit::report::Samples;
 use tabane_kit::topology::{LinkPlan, Pinning, Plan, Topology, Wiring, address};
-use tabane_kit::window::Window;
-use tabane_kit::workload::probe::Probe;
+use tabane_kit::workload::Probe;
 
 /// The paper's tables 2 and 3, in microseconds: maximum, minimum, mean, median and standard deviation.
 const PUBLISHED: [[(&str, [f64; 5]); 3]; 2] = [

@@ -11,7 +11,7 @@ use super::setting::Setting;
 use tabane_kit::rate::Bitrate;
 use tabane_kit::report::Samples;
 use tabane_kit::topology::{LinkPlan, Plan, Topology, address};
-use tabane_kit::workload::probe::Probe;
+use tabane_kit::workload::Probe;
 
 /// Classes of calls, fastest first, and what is published of each in milliseconds: longest, shortest, median, mean, standard deviation.
 const CLASSES: [(&str, [f64; 5]); 3] = [

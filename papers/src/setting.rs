@@ -1,13 +1,21 @@
 //! How the measurements are made: the program, how often and how long, and the bundles.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use anyhow::Result;
-
-use tabane_kit::bundle::{self, Bundle, Protection};
+use clap::builder::{PossibleValuesParser, RangedU64ValueParser};
+use clap::{Parser, ValueEnum};
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+use tabane_kit::bundle::{self, Bundle, Common, Protection};
 use tabane_kit::guest;
+use tabane_kit::machine::work;
+use tabane_kit::prerequisites::Tool;
 use tabane_kit::rate::Bitrate;
 use tabane_kit::topology::{LinkPlan, Plan, Topology};
+
+use super::Experiment;
 
 /// How the measurements are made.
 pub(super) struct Setting {
@@ -44,5 +52,100 @@ impl Setting {
             ..bundle::Options::new(&self.daemon)
         };
         Bundle::start_over(topology, &links, &options)
+    }
+}
+
+/// What a guest hands over.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct Emulated<T> {
+    figures: T,
+    /// How long a fixed piece of work took.
+    work: Duration,
+}
+
+impl<T> Emulated<T> {
+    /// In the guest: these figures, and what they cost.
+    pub(super) fn of(figures: T) -> Result<Emulated<T>> {
+        Ok(Emulated { figures, work: work()? })
+    }
+}
+
+/// Boots the guest, has `experiment` measured there with the kernel's `modules`, and returns its figures and a remark on the cost.
+pub(super) fn measured<T: DeserializeOwned>(
+    setting: &Setting,
+    experiment: Experiment,
+    modules: &[&str],
+    limit: Duration,
+) -> Result<(T, String)> {
+    let mut arguments = vec![experiment.id(), format!("--rounds={}", setting.rounds)];
+    if let Some(directory) = &setting.npb {
+        arguments.push(format!("--npb={}", directory.canonicalize()?.display()));
+    }
+    let own = work()?;
+    let handed: Emulated<T> = setting.guest.guest()?.run(&arguments, modules, &setting.daemon, limit)?;
+    let times = handed.work.as_secs_f64() / own.as_secs_f64();
+    let cost = format!(
+        "the guest's emulated processor takes {times:.0} times as long as this machine's for the same work"
+    );
+    Ok((handed.figures, cost))
+}
+
+// What the command takes.
+
+/// The papers' measurements, repeated: published figures, those of this machine, and whether the findings hold
+#[derive(Clone, Debug, Parser)]
+#[command(name = "tabane-papers", version)]
+pub struct Options {
+    #[command(flatten)]
+    pub(super) common: Common,
+    /// How often each figure is measured
+    #[arg(long, default_value_t = 3, value_parser = RangedU64ValueParser::<usize>::new().range(1..=99))]
+    pub(super) rounds: usize,
+    /// Write the tables here, too, as Markdown
+    #[arg(long, value_name = "PATH")]
+    pub(super) markdown: Option<PathBuf>,
+    /// Go on after an interruption: what was measured with the same options is not measured again. The page says at which commit,
+    /// where that is another one
+    #[arg(long)]
+    pub(super) resume: bool,
+    #[command(flatten)]
+    pub(super) guest: guest::Flags,
+    /// Length of each of P2's flows
+    #[arg(long, value_name = "SECONDS", default_value_t = 5, value_parser = RangedU64ValueParser::<u32>::new().range(1..=300))]
+    pub(super) seconds: u32,
+    /// Run the NAS Parallel Benchmarks in this directory (is.B.4, is.A.4, is.W.4 or is.S.4, the first that is there, and so on) for
+    /// P2.npb, in place of what they exchange
+    #[arg(long, value_name = "DIRECTORY")]
+    pub(super) npb: Option<PathBuf>,
+    /// Measure P3's links through memory also at the rates that its device had with its bug
+    #[arg(long)]
+    pub(super) throttle: bool,
+    /// All of one paper
+    #[arg(long, value_parser = PossibleValuesParser::new(["P0", "P1", "P2", "P3", "P4"]))]
+    paper: Option<String>,
+    /// Which of them [default: all]
+    #[arg(value_name = "ID", conflicts_with = "paper")]
+    experiments: Vec<Experiment>,
+}
+
+impl Options {
+    /// What the command needs besides the sandbox's own tools.
+    pub fn tools(&self) -> Vec<Tool> {
+        let npb = self.npb.is_some();
+        self.chosen().iter().flat_map(|experiment| experiment.tools(npb)).copied().collect()
+    }
+
+    pub(super) fn chosen(&self) -> Vec<Experiment> {
+        if !self.experiments.is_empty() {
+            return self.experiments.clone();
+        }
+        let all = Experiment::value_variants().iter().copied();
+        all.filter(|each| self.paper.as_deref().is_none_or(|paper| each.is_of(paper))).collect()
+    }
+
+    /// What figures depend on, so that those of other options are measured anew.
+    pub(super) fn manner(&self) -> String {
+        let Options { rounds, guest, seconds, npb, throttle, .. } = self;
+        format!("{rounds} {guest:?} {seconds} {npb:?} {throttle}")
     }
 }

@@ -10,7 +10,7 @@
 //!    slot 0      slot 1                       slot 0     slot 1
 //! ```
 //!
-//! What costs are a unit's figures in `crate::device::dimmnet`, so that this and the simulation are the same device.
+//! What costs are a unit's figures in `crate::device::exchange`, so that this and the simulation are the same device.
 
 use std::collections::VecDeque;
 use std::io::IoSlice;
@@ -179,11 +179,11 @@ impl Device {
 
 #[cfg(test)]
 mod tests {
-    use crate::device::dimmnet::WITH_BUG;
+    use crate::device::exchange::WITH_BUG;
 
     use super::*;
+    use tabane_kit::bundle::Window;
     use tabane_kit::clock::wait_for;
-    use tabane_kit::window::Window;
 
     /// A host's own seat.
     fn seat(window: &Window, slot: u16) -> MemLink {

@@ -10,7 +10,7 @@ use super::setting::Setting;
 use tabane_kit::bundle::{self, Bundle};
 use tabane_kit::report::Samples;
 use tabane_kit::topology::Topology;
-use tabane_kit::workload::probe::Probe;
+use tabane_kit::workload::Probe;
 
 /// Length of a period: after it, balance-tlb associates senders and NICs anew.
 pub(super) const PERIOD_SECONDS: usize = 10;

@@ -3,11 +3,18 @@
 use std::net::IpAddr;
 
 use anyhow::{Context, Result};
+use tabane_engine::fragments::Fragments;
+use tabane_engine::reclaim::Method;
+use tabane_kit::process;
+use tabane_kit::rate::Bitrate;
+use tabane_kit::report::Samples;
+use tabane_kit::topology::{LinkPlan, Plan, Topology, address, nic};
+use tabane_kit::workload::Probe;
 
 use super::setting::Setting;
-use tabane_kit::report::Samples;
-use tabane_kit::topology::{Topology, address};
-use tabane_kit::workload::probe::Probe;
+use crate::device::exchange::{self, Machines};
+use crate::device::oc48;
+use crate::device::sender::{Load, Machine, Payload, Sent};
 
 /// How long each combination is measured.
 const SECONDS: &str = "0.5";
@@ -72,4 +79,73 @@ pub(super) fn add_round(
         own.cpu.push(100.0 * figure("cpu")?);
     }
     Ok(())
+}
+
+/// Measures every combination of `flags` over Ethernet of this MTU, in bytes.
+pub(super) fn sweep_ethernet(setting: &Setting, mtu: u32, flags: &[&str]) -> Result<Vec<Swept>> {
+    sweep(setting, &ethernet_hosts(2, mtu)?, flags)
+}
+
+/// So many hosts on gigabit Ethernet as P3 had it beside its device: one link, and NICs that neither segment nor merge.
+pub(super) fn ethernet_hosts(count: usize, mtu: u32) -> Result<Topology> {
+    let link = LinkPlan { mtu, ..LinkPlan::shaped(Bitrate::gbit(1)) };
+    let topology = Topology::build(Plan { hosts: count, ..Plan::two_hosts(vec![link]) })?;
+    for host in topology.hosts() {
+        let mut ethtool = host.command("ethtool");
+        process::run(ethtool.args(["-K", &nic(0), "tso", "off", "gso", "off", "gro", "off"]))?;
+    }
+    Ok(topology)
+}
+
+// Runs of the simulated machines, and when a figure of theirs counts as a published one.
+
+/// The adaptive reclaim of P1's driver.
+pub(super) const ADAPTIVE: Method = Method::Adaptive(oc48::MARKS);
+/// Packets of a run of P1's sender: some are counted after the room has filled.
+const PACKETS: usize = 2_000;
+/// Messages of a run of P3's hosts.
+const MESSAGES: usize = 200;
+/// What "about" leaves to a machine that is made up: a third to both sides.
+pub(super) const ABOUT: f64 = 1.0 / 3.0;
+
+/// Whether a figure is about the published one.
+pub(super) fn is_about(own: f64, published: f64) -> bool {
+    (own / published - 1.0).abs() <= ABOUT
+}
+
+/// P1's sender at work.
+pub(super) fn send(machine: &Machine, reclaim: Method, fragments: &Fragments, message: usize) -> Sent {
+    load(machine, reclaim, fragments, Payload::Message, message)
+}
+
+/// The same with a payload in one piece.
+pub(super) fn send_dummy(machine: &Machine, message: usize) -> Sent {
+    load(machine, ADAPTIVE, &Fragments::ScatterGather, Payload::Dummy, message)
+}
+
+fn load(machine: &Machine, reclaim: Method, fragments: &Fragments, payload: Payload, message: usize) -> Sent {
+    machine.send(&Load { reclaim, fragments: fragments.clone(), payload, message, packets: PACKETS })
+}
+
+/// A figure of a run that is the same each time.
+pub(super) fn one(unit: &'static str, value: f64) -> Samples {
+    Samples::new(unit, vec![value])
+}
+
+/// How much more `own` is than `base`, in percent.
+pub(super) fn gain(own: f64, base: f64) -> f64 {
+    100.0 * (own / base - 1.0)
+}
+
+/// What P3's hosts exchange: a run for each round, whose polls come at other moments.
+pub(super) fn exchange(
+    machines: &Machines,
+    message: usize,
+    mtu: usize,
+    connections: usize,
+    rounds: usize,
+) -> Samples {
+    let run =
+        |seed| machines.exchange(&exchange::Load { message, mtu, connections, messages: MESSAGES, seed });
+    Samples::new("MB/s", (0..rounds as u64).map(run).collect())
 }

@@ -18,8 +18,7 @@ use tabane_engine::reclaim::Method;
 
 use super::outcome::{Outcome, spread, times};
 use super::setting::Setting;
-use super::simulated::{gain, is_about, one, send};
-use super::swept::{Swept, add_round};
+use super::swept::{Swept, add_round, gain, is_about, one, send};
 use tabane_kit::machine::processors;
 use tabane_kit::netns::joined;
 use tabane_kit::topology::{LinkPlan, Pinning, Plan, Topology, address};

@@ -10,13 +10,11 @@ use std::process::ExitCode;
 use clap::error::ErrorKind;
 use clap::{Args, CommandFactory, Parser, Subcommand};
 
-use crate::error::Error;
-use crate::interruption::Interruption;
-use crate::output::print;
-use crate::serve::{Delay, Limits, Server};
-use crate::stream::sender;
+use crate::output::{Interruption, print};
+use crate::serve::{self, Delay, Limits, Server};
+use crate::stream::{self, sender};
 use crate::wire::PORT;
-use crate::{log, pairs, rtt, send, stream, sweep};
+use crate::{Error, pairs, rtt, send, sweep};
 
 /// Exit code of a failure while running.
 const RUN_TIME: u8 = 1;
@@ -80,7 +78,6 @@ struct ServeOptions {
 }
 
 /// The definition of the command line, from which manual pages and completions are made.
-#[must_use]
 pub fn command() -> clap::Command {
     Cli::command()
 }
@@ -88,7 +85,7 @@ pub fn command() -> clap::Command {
 /// Does what the command line `arguments` asks; the first one is the program's name.
 pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     let done = match Cli::try_parse_from(arguments) {
-        Ok(cli) => log::start().and_then(|()| cli.command.execute()),
+        Ok(cli) => serve::start_log().and_then(|()| cli.command.execute()),
         Err(error) if matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion) => {
             print(&error.render().to_string())
         }

@@ -7,7 +7,7 @@ use std::time::Duration;
 use serde::Serialize;
 use socket2::{Domain, Socket, Type};
 
-use crate::error::Error;
+use crate::Error;
 use crate::serve::with_port;
 use crate::wire::{self, Answer, Ask, PORT, Received, Request, VERSION};
 

@@ -6,7 +6,7 @@
 //! ```text
 //!     cli ── rtt, send, stream, sweep, pairs ── connection ── wire ══ network ══ wire ── serve
 //!                 │          ╲
-//!                 │           clock, pace, cpu, interruption, progress
+//!                 │           clock, machine, progress
 //!               trace (CSV) ── stats ── report (table, JSON)
 //!
 //!     stamped: the kernel's stamps of what rtt and serve send and receive
@@ -18,15 +18,9 @@
 mod cli;
 mod clock;
 mod connection;
-mod cpu;
-mod error;
-mod interruption;
-mod log;
 mod machine;
 mod output;
-mod pace;
 mod pairs;
-mod progress;
 mod rtt;
 mod send;
 pub mod serve;
@@ -38,5 +32,32 @@ mod trace;
 mod window;
 pub mod wire;
 
+use std::io;
+
 pub use cli::{command, main};
-pub use error::Error;
+
+/// Why a probe ends without a report.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The request cannot be done: one sentence that says what is wrong and what is allowed.
+    #[error("{0}")]
+    Refused(String),
+    /// A call failed that usually succeeds.
+    #[error("{what}: {source}")]
+    Failed {
+        /// What was being done.
+        what: String,
+        /// What the kernel said.
+        source: io::Error,
+    },
+    /// The other side does not keep to the protocol of a probe's server.
+    #[error("{0}")]
+    Confused(String),
+}
+
+impl Error {
+    /// Adds what was being done when `source` came.
+    pub(crate) fn doing(what: impl Into<String>) -> impl FnOnce(io::Error) -> Error {
+        |source| Error::Failed { what: what.into(), source }
+    }
+}

@@ -11,13 +11,12 @@ use clap::Args;
 use clap::builder::RangedU64ValueParser;
 use socket2::SockRef;
 
+use crate::Error;
 use crate::clock::{Clock, microseconds};
 use crate::connection::Server;
-use crate::error::Error;
-use crate::interruption::Interruption;
 use crate::machine::Machine;
 use crate::output::Report as _;
-use crate::progress::Progress;
+use crate::output::{Interruption, Progress};
 use crate::trace::{self, Call};
 use crate::window::Window;
 use crate::wire::{Ask, ECHO_MAX, Received};

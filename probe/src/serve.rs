@@ -5,11 +5,10 @@
 //! ends. No client gets more bytes than it has sent, but for a short line for each message that it wanted stamped, and only
 //! the client that has connected gets any.
 
-mod datagrams;
 mod session;
 
 use std::collections::BTreeMap;
-use std::io::{self, ErrorKind};
+use std::io::{self, ErrorKind, IsTerminal};
 use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
 use std::str::FromStr;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -17,10 +16,13 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use socket2::{Domain, Socket, Type};
+use tracing_subscriber::filter::{LevelFilter, ParseError, Targets};
+use tracing_subscriber::layer::SubscriberExt;
+use tracing_subscriber::util::SubscriberInitExt;
 
+use crate::Error;
 use crate::wire::{self, Answer};
-
-pub(crate) use datagrams::with_port;
+pub(crate) use session::with_port;
 
 /// How often a server checks whether it is to end.
 const CHECK_EVERY: Duration = Duration::from_millis(200);
@@ -110,7 +112,6 @@ impl Server {
     }
 
     /// The same with a fault in its answers.
-    #[must_use]
     pub fn delayed(self, delay: Option<Delay>) -> Server {
         Server { delay, ..self }
     }
@@ -199,4 +200,28 @@ impl Drop for Seat {
 fn in_time(end: Instant) -> io::Result<()> {
     let over = || io::Error::new(ErrorKind::TimedOut, "it lasted longer than a session may");
     (Instant::now() < end).then_some(()).ok_or_else(over)
+}
+
+/// Variable with the filter, the daemon's: a level (`debug`), or levels by module.
+const VARIABLE: &str = "TABANE_LOG";
+
+/// Starts the log at level INFO, or as `TABANE_LOG` says.
+pub(crate) fn start_log() -> Result<(), Error> {
+    let typed = std::env::var(VARIABLE).unwrap_or_default();
+    let allowed = "off, error, warn, info, debug, trace, or such levels by module";
+    let filter = filter(typed.trim())
+        .map_err(|error| Error::Refused(format!("{VARIABLE}: {error}; allowed: {allowed}")))?;
+    // A line that stderr does not take is lost; the server goes on.
+    let log = tracing_subscriber::fmt().compact().with_max_level(LevelFilter::TRACE).with_writer(io::stderr);
+    let log = log.log_internal_errors(false).with_ansi(io::stderr().is_terminal()).with_target(false);
+    // Tests start the log more than once; the first one stays.
+    let _ = log.finish().with(filter).try_init();
+    Ok(())
+}
+
+/// What is let through: `typed`, and INFO of every module that it does not speak of.
+fn filter(typed: &str) -> Result<Targets, ParseError> {
+    let typed: Targets = if typed.is_empty() { Targets::new() } else { typed.parse()? };
+    let level = typed.default_level().unwrap_or(LevelFilter::INFO);
+    Ok(typed.with_default(level))
 }

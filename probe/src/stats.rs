@@ -13,21 +13,17 @@
 
 mod changepoint;
 mod classes;
-mod histogram;
 mod inversion;
 mod period;
 mod rank_sum;
-mod recurrence;
 mod summary;
 
 pub use changepoint::{changepoints, penalty};
 pub use classes::{Class, Classes};
-pub use histogram::Histogram;
 pub use inversion::{BLOCK, Inversion, Round, holm, inversion};
-pub use period::{Period, autocorrelation, period};
+pub use period::{Period, Recurrence, autocorrelation, beginnings, period, recurrence};
 pub use rank_sum::rank_sum;
-pub use recurrence::{Recurrence, beginnings, recurrence};
-pub use summary::{Summary, quantile, sorted};
+pub use summary::{Histogram, Summary, quantile, sorted};
 
 /// A number of bins or a place in a list; negative numbers and NaN become 0.
 #[expect(clippy::cast_possible_truncation, reason = "floats beyond the range saturate")]

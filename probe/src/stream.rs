@@ -7,36 +7,29 @@
 //!                  <── bytes of each interval, what arrived ──
 //! ```
 
-mod crew;
-mod frame;
-mod nics;
 mod report;
 mod samples;
 pub(crate) mod sender;
 
+use std::io::{self, BufRead, BufReader, Write};
 use std::path::PathBuf;
-use std::thread;
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::time::Duration;
+use std::{env, thread};
 
 use clap::Args;
 use clap::builder::{RangedI64ValueParser, RangedU64ValueParser};
 
 use crate::clock::Clock;
 use crate::connection::Server;
-use crate::cpu::Ticks;
-use crate::error::Error;
-use crate::interruption::Interruption;
-use crate::machine::Machine;
-use crate::output::Report as _;
-use crate::progress::Progress;
+use crate::machine::{Machine, Ticks};
+use crate::output::{Interruption, Progress, Report as _};
 use crate::sweep::{mbit, seconds};
-use crate::trace;
 use crate::wire::ECHO_MAX;
-use crew::Crew;
-use nics::Nics;
+use crate::{Error, trace};
 use report::Report;
-use samples::{Sampler, Seen, Subject};
-use sender::{Done, Plan, now_ns};
+use samples::{Nics, Sampler, Seen, Subject};
+use sender::{Done, Plan, Word, now_ns};
 
 /// Time between the order to start and the start, by which every sender has received it.
 const RUN_UP: Duration = Duration::from_millis(100);
@@ -187,4 +180,111 @@ fn wait_until(due: u64, interruption: &Interruption) -> bool {
 
 fn nanoseconds(time: Duration) -> u64 {
     u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
+}
+
+// The senders, in the process that has started them.
+
+/// Senders that are connected and wait for their start.
+struct Crew(Vec<Member>);
+
+/// Senders that have been given their plan.
+struct Running(Vec<Member>);
+
+/// A sender's process; it is ended with its value.
+struct Member {
+    child: Child,
+    orders: Option<ChildStdin>,
+    words: BufReader<ChildStdout>,
+    /// Local port of its connection.
+    port: u16,
+}
+
+impl Crew {
+    /// Starts the senders; all are connected then.
+    fn gather(options: &Options) -> Result<Crew, Error> {
+        let server = |number: usize| &options.servers[number % options.servers.len()];
+        let start = |number| Member::start(server(number), options);
+        let mut members = (0..options.senders).map(start).collect::<Result<Vec<Member>, Error>>()?;
+        for member in &mut members {
+            match member.receive()? {
+                Word::Ready(port) => member.port = port,
+                other => return Err(unexpected(&other)),
+            }
+        }
+        Ok(Crew(members))
+    }
+
+    /// Local ports of the senders' connections.
+    fn ports(&self) -> Vec<u16> {
+        self.0.iter().map(|member| member.port).collect()
+    }
+
+    /// Gives each sender its plan.
+    fn start(mut self, plan: impl Fn(usize) -> Plan) -> Result<Running, Error> {
+        for (number, member) in self.0.iter_mut().enumerate() {
+            member.send(plan(number))?;
+        }
+        Ok(Running(self.0))
+    }
+}
+
+impl Running {
+    /// Receives the senders' reports; `now`: they are to end at once.
+    fn finish(mut self, now: bool) -> Result<Vec<Done>, Error> {
+        if now {
+            self.0.iter_mut().for_each(|member| drop(member.orders.take()));
+        }
+        self.0.iter_mut().map(Member::finish).collect()
+    }
+}
+
+impl Member {
+    fn start(server: &str, options: &Options) -> Result<Member, Error> {
+        let starting = || Error::doing("starting a sender");
+        let mut child = Command::new(env::current_exe().map_err(starting())?)
+            .arg("sender")
+            .args(sender::Options::arguments(server, options.size, options.mbit))
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .map_err(starting())?;
+        let missing = || starting()(io::ErrorKind::BrokenPipe.into());
+        let orders = Some(child.stdin.take().ok_or_else(missing)?);
+        let words = BufReader::new(child.stdout.take().ok_or_else(missing)?);
+        Ok(Member { child, orders, words, port: 0 })
+    }
+
+    fn receive(&mut self) -> Result<Word, Error> {
+        let mut line = String::new();
+        self.words.read_line(&mut line).map_err(Error::doing("listening to a sender"))?;
+        serde_json::from_str(&line).map_err(|_| Error::Confused("a sender ended without a word".to_owned()))
+    }
+
+    fn send(&mut self, plan: Plan) -> Result<(), Error> {
+        let doing = || Error::doing("sending a sender its plan");
+        let line = serde_json::to_string(&plan).map_err(io::Error::from).map_err(doing())?;
+        let orders = self.orders.as_mut().ok_or_else(|| doing()(io::ErrorKind::BrokenPipe.into()))?;
+        writeln!(orders, "{line}").map_err(doing())
+    }
+
+    fn finish(&mut self) -> Result<Done, Error> {
+        let word = self.receive()?;
+        self.child.wait().map_err(Error::doing("waiting for a sender"))?;
+        if let Word::Done(done) = word { Ok(done) } else { Err(unexpected(&word)) }
+    }
+}
+
+fn unexpected(word: &Word) -> Error {
+    Error::Confused(match word {
+        Word::Failed(why) => format!("a sender cannot send: {why}"),
+        Word::Ready(_) | Word::Done(_) => "a sender answers out of turn".to_owned(),
+    })
+}
+
+impl Drop for Member {
+    fn drop(&mut self) {
+        // Without effect on one that has ended.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
 }

@@ -10,7 +10,7 @@ use csv::{ReaderBuilder, Writer};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-use crate::error::Error;
+use crate::Error;
 use crate::rtt::Stages;
 
 /// Most lines that are read.

@@ -6,7 +6,7 @@ use std::str::FromStr;
 
 use serde::Serialize;
 
-use crate::error::Error;
+use crate::Error;
 
 /// The first and the last value that count, from 1 on, or all.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,50 +1,45 @@
 //! `tabane web`: the page in the browser, and the metrics, of the bundles that are up on this machine.
 //!
 //! ```text
-//!   browser ──┐                       ┌─ assets                 the page, built from page/src
+//!   browser ──┐                       ┌─ the page, built from page/src
 //!             ├─ serve ── guard ── routes ── bundles ──┐
-//!   scraper ──┘    who may ask        ├─ metrics       ├─ control sockets ══ tabane up
-//!                                     └─ live ─────────┘  a thread per bundle, while somebody looks
+//!   scraper ──┘    who may ask        └─ live ─────────┴─ control sockets ══ tabane up
+//!                                        a thread per bundle, while somebody looks
 //! ```
 //!
 //! A process of its own that opens no device and holds no key: it asks bundles as `tabane status` does, and before it reads a
 //! byte of a stranger it has given up files and all sockets but these. The program `tabane`, which opens devices, links no
 //! HTTP.
 
-mod assets;
 pub mod bundles;
-mod cli;
 mod guard;
 mod live;
-pub mod metrics;
 mod routes;
 mod serve;
-mod shown;
 mod socket;
-mod token;
 
 use std::ffi::OsString;
 use std::io::{self, Write};
+use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
 
 use anyhow::Context;
 use clap::error::ErrorKind;
+use clap::{CommandFactory, Parser};
 use tabane::error::{BadInput, report};
 use tabane_api::Present;
 use tabane_io::Signals;
 
-use cli::Options;
-pub use cli::command;
-use guard::Guard;
+use guard::{Guard, Token};
 use live::Live;
 use routes::Shared;
 use socket::Socket;
-use token::Token;
 
 /// Does what the command line `arguments` asks; the first one is the program's name.
 pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
-    let done = match cli::parse(arguments) {
+    let done = match parse(arguments) {
         Ok(options) => run(&options),
         Err(error) if matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion) => {
             say(&error.render().to_string())
@@ -88,4 +83,35 @@ fn say(text: &str) -> anyhow::Result<()> {
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(error).context("standard output"),
         _ => Ok(()),
     }
+}
+
+/// Show the bundles of this machine in a browser, and their figures to Prometheus; `tabane web` is the same.
+#[derive(Debug, Parser)]
+#[command(name = "tabane-web", version)]
+pub(crate) struct Options {
+    /// Where to listen
+    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:7480", conflicts_with = "socket")]
+    pub(crate) listen: SocketAddr,
+    /// Listen on a Unix socket instead: who may open it sees everything without a token
+    #[arg(long, value_name = "PATH")]
+    pub(crate) socket: Option<PathBuf>,
+    /// File with the token that requests have to carry, one line of 32 to 256 characters [default: a new one, printed at the start]
+    #[arg(long, value_name = "FILE")]
+    pub(crate) token_file: Option<PathBuf>,
+    /// Name by which browsers may ask, besides addresses and `localhost`; can be repeated
+    #[arg(long = "host", value_name = "NAME")]
+    pub(crate) hosts: Vec<String>,
+    /// Let who has the token drain and resume links, and change the policy
+    #[arg(long)]
+    pub(crate) allow_actions: bool,
+}
+
+/// The definition of the command line, from which manual pages and completions are made.
+pub fn command() -> clap::Command {
+    Options::command()
+}
+
+/// What the command line says.
+pub(crate) fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<Options, clap::Error> {
+    Options::try_parse_from(arguments)
 }

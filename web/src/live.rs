@@ -10,11 +10,10 @@
 //! Threads ask only while a page is open, so a bundle pays for who looks. A page that does not read is let go: it comes back
 //! and gets the present state. A bundle that ends stays with its last state, marked as gone, until it is back.
 
-mod log;
-
 use std::collections::BTreeMap;
 use std::convert::Infallible;
-use std::io;
+use std::io::{self, Read};
+use std::os::unix::net::UnixStream;
 use std::pin::Pin;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll};
@@ -23,13 +22,14 @@ use std::time::{Duration, Instant};
 
 use axum::response::sse::Event;
 use futures_core::Stream;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use serde::Serialize;
-use tabane_api::{AskError, Entry, Present, Status};
+use tabane_api::Entry;
+use tabane_api::Status;
+use tabane_api::{AskError, Present, Request, open_request};
 use tokio::sync::mpsc::{Receiver, Sender, channel};
 
-use crate::bundles;
-use crate::shown::{Shown, shown};
-use log::Log;
+use crate::bundles::{self, Shown, shown};
 
 /// Time between two questions for a status, as `tabane top` asks.
 const INTERVAL: Duration = Duration::from_millis(250);
@@ -271,5 +271,82 @@ impl Stream for Feed {
 
     fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
         self.0.poll_recv(context).map(|message| message.map(|text| Ok(Event::default().data(&*text))))
+    }
+}
+
+// The event log of a bundle, read as it grows.
+
+/// Longest line, in bytes.
+const LINE_BYTES_MAX: usize = 64 << 10;
+
+/// An open log.
+struct Log {
+    stream: UnixStream,
+    /// Bytes after the last whole line.
+    rest: Vec<u8>,
+    /// Whether nothing was read yet: what comes first are the events that the bundle has kept.
+    is_new: bool,
+}
+
+impl Log {
+    /// Opens the log of the bundle `name`.
+    fn open(name: &str) -> Result<Self, AskError> {
+        let stream = open_request(name, &Request::Follow)?;
+        stream.set_nonblocking(true)?;
+        Ok(Self { stream, rest: Vec::new(), is_new: true })
+    }
+
+    /// The events that come within this time; none: the time has passed.
+    fn wait(&mut self, time: Duration) -> io::Result<Vec<Entry>> {
+        let timeout = Timespec::try_from(time).map_err(io::Error::other)?;
+        match poll(&mut [PollFd::new(&self.stream, PollFlags::IN)], Some(&timeout)) {
+            Ok(0) | Err(rustix::io::Errno::INTR) => return Ok(Vec::new()),
+            Ok(_) => {}
+            Err(error) => return Err(error.into()),
+        }
+        let mut chunk = [0; 16 << 10];
+        match self.stream.read(&mut chunk)? {
+            0 => Err(io::ErrorKind::UnexpectedEof.into()),
+            length => self.take(&chunk[..length]),
+        }
+    }
+
+    /// The events of the lines that these bytes complete. A refusal is no event.
+    fn take(&mut self, bytes: &[u8]) -> io::Result<Vec<Entry>> {
+        self.rest.extend_from_slice(bytes);
+        let whole = self.rest.iter().rposition(|byte| *byte == b'\n').map_or(0, |end| end + 1);
+        let lines: Vec<u8> = self.rest.drain(..whole).collect();
+        if self.rest.len() > LINE_BYTES_MAX {
+            return Err(io::ErrorKind::InvalidData.into());
+        }
+        let lines = lines.split(|byte| *byte == b'\n').filter(|line| !line.is_empty());
+        lines.map(|line| serde_json::from_slice(line).map_err(io::Error::from)).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+
+    use super::*;
+
+    const LINE: &str = r#"{"number":4,"time":"2026-11-21T03:05:28.000123Z","at_ns":7,"what":"link-up","detail":"sending over eth2"}"#;
+
+    #[test]
+    fn lines_come_whole_however_they_are_cut() {
+        let (mut bundle, stream) = UnixStream::pair().expect("a pair");
+        stream.set_nonblocking(true).expect("allowed");
+        let mut log = Log { stream, rest: Vec::new(), is_new: true };
+        assert!(log.wait(Duration::ZERO).expect("silence").is_empty());
+        let (begin, end) = LINE.split_at(40);
+        write!(bundle, "{LINE}\n{begin}").expect("written");
+        assert_eq!(log.wait(Duration::ZERO).expect("a line").len(), 1);
+        writeln!(bundle, "{end}").expect("written");
+        let events = log.wait(Duration::ZERO).expect("the other line");
+        assert_eq!((events.len(), events[0].what.as_str()), (1, "link-up"));
+        writeln!(bundle, r#"{{"error":"only root may ask"}}"#).expect("written");
+        log.wait(Duration::ZERO).expect_err("a refusal is no event");
+        drop(bundle);
+        log.wait(Duration::ZERO).expect_err("the end");
     }
 }

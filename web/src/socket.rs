@@ -10,8 +10,8 @@ use rustix::fs::Mode;
 use rustix::process::umask;
 use tabane::error::BadInput;
 
-use crate::cli::Options;
-use crate::token::Token;
+use crate::Options;
+use crate::guard::Token;
 
 /// A socket that listens.
 #[derive(Debug)]

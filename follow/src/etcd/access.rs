@@ -13,7 +13,7 @@ use ureq::http::Uri;
 use ureq::tls::{Certificate, ClientCert, PemItem, PrivateKey, RootCerts, TlsConfig, parse_pem};
 
 use super::{ANSWER_WAIT, Etcd};
-use crate::error::Error;
+use crate::Error;
 
 /// Time until a member counts as out of reach.
 const CONNECT_WAIT: Duration = Duration::from_secs(3);

@@ -5,7 +5,7 @@
 //!   cells copied in ──> transmit ──> kernel ──> completion ──> free           frames of the second part
 //! ```
 //!
-//! A program at the NIC (`program.rs`, `bpf.rs`) hands cells that come on queue 0 to the socket. Cells on other
+//! A program at the NIC (`program.rs`) hands cells that come on queue 0 to the socket. Cells on other
 //! queues go to the packet socket of the link, and so do all once the program is gone. A driver that
 //! can do so reads and writes the frames itself (zero-copy), else the kernel copies.
 //!
@@ -17,14 +17,8 @@
 //! Source: `Documentation/networking/af_xdp.rst` of Linux 6.18.
 
 mod bound;
-mod bpf;
-mod completion;
-mod fill;
 mod program;
-mod receive;
-mod ring;
-mod transmit;
-mod umem;
+mod rings;
 
 use std::io::{self, IoSlice};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
@@ -34,18 +28,13 @@ use rustix::net::xdp::XdpDesc;
 
 use tabane_engine::reclaim::{Cause, Counters, Method, Reclaim, Room};
 
-use super::address::{Mac, address_of};
-use super::coalesce::Coalescer;
-use super::frame::{ETHERNET, HEAD, cell_length, ethernet, head};
+use super::frame::{ETHERNET, HEAD, Mac, address_of, cell_length, ethernet, head};
+use super::socket::Coalescer;
 use crate::link::Sent;
 use crate::run::Run;
-use bound::Bound;
-use bpf::Place;
-use completion::CompletionRing;
-use fill::FillRing;
-use receive::{PIECES, ReceiveRing};
-use transmit::TransmitRing;
-use umem::Umem;
+use bound::{Bound, Umem};
+use program::Place;
+use rings::{CompletionRing, FillRing, PIECES, ReceiveRing, TransmitRing};
 
 /// Frames to receive into, 5 ms of full ones at 10 Gbit/s; and frames to send from.
 const RECEIVE_FRAMES: u32 = 4096;
@@ -89,9 +78,6 @@ pub(super) struct Xdp {
 
 impl Xdp {
     /// Opens a socket for the cells of `port` and puts the program at the NIC; sent frames come back this `way`.
-    ///
-    /// # Errors
-    /// The kernel's, and what was being done.
     pub(super) fn open(
         nic: u32,
         mtu: usize,
@@ -100,10 +86,10 @@ impl Xdp {
         way: Method,
     ) -> Result<Self, (&'static str, io::Error)> {
         let failed = |step| move |source: io::Error| (step, source);
-        let map = bpf::socket_map().map_err(failed("making a map of sockets"))?;
+        let map = program::socket_map().map_err(failed("making a map of sockets"))?;
         let program =
-            bpf::load(&program::assemble(map.as_raw_fd(), port)).map_err(failed("loading a program"))?;
-        let attach = |place| bpf::attach(&program, nic, place).map(|link| (link, place));
+            program::load(&program::assemble(map.as_raw_fd(), port)).map_err(failed("loading a program"))?;
+        let attach = |place| program::attach(&program, nic, place).map(|link| (link, place));
         let attached = attach(Place::Driver).or_else(|_| attach(Place::Generic));
         let (program, place) = attached.map_err(failed("attaching a program"))?;
 
@@ -134,7 +120,7 @@ impl Xdp {
         };
         let Self { fill, umem, .. } = &mut opened;
         fill.give((0..RECEIVE_FRAMES as usize).map(|frame| umem.place(frame)));
-        bpf::enter(&opened.map, &opened.socket).map_err(failed("entering a socket into the map"))?;
+        program::enter(&opened.map, &opened.socket).map_err(failed("entering a socket into the map"))?;
         Ok(opened)
     }
 

@@ -132,3 +132,13 @@ fn memory_that_is_no_such_window_is_refused() {
     let other = open(&MemSpec { shape, ..wanted });
     assert!(other.is_err_and(|error| error.to_string().contains("units of 512 B")));
 }
+
+#[test]
+fn addresses_and_slots_belong_together() {
+    let address = address_of(255, 7420);
+    assert_eq!(address.to_string(), "[100::7461:6261:0:ff]:7420");
+    assert_eq!(slot_of(&address), Some(255));
+    for other in ["[100::1]:7420", "192.0.2.1:1", "[fe80::7461:6261:0:1]:7420"] {
+        assert_eq!(slot_of(&other.parse().expect("an address")), None);
+    }
+}

@@ -127,9 +127,6 @@ impl From<&Stats64> for NicStatistics {
 }
 
 /// All NICs in this thread's network namespace.
-///
-/// # Errors
-/// Netlink's; none is expected.
 pub fn nic_details() -> Result<Vec<NicDetail>, NetlinkError> {
     let links = dump(RouteNetlinkMessage::GetLink(LinkMessage::default()))
         .map_err(|error| NetlinkError::new("list the NICs", error))?;
@@ -153,9 +150,7 @@ pub fn nic_details() -> Result<Vec<NicDetail>, NetlinkError> {
 }
 
 /// What the NIC with this index has counted.
-///
-/// # Errors
-/// There is no such NIC in this thread's network namespace.
+/// Errors: there is no such NIC in this thread's network namespace.
 pub fn nic_statistics(index: u32) -> Result<NicStatistics, NetlinkError> {
     let mut request = LinkMessage::default();
     request.header.index = index;

@@ -1,12 +1,14 @@
 //! What is set on the device: MTU, state, address, queue.
 
 use std::net::IpAddr;
+use std::os::fd::{AsFd, AsRawFd};
 
-use netlink_packet_core::{NLM_F_CREATE, NLM_F_EXCL, NLM_F_REPLACE};
+use netlink_packet_core::{DefaultNla, NLM_F_CREATE, NLM_F_EXCL, NLM_F_REPLACE};
 use netlink_packet_route::address::{AddressAttribute, AddressMessage};
 use netlink_packet_route::link::{
-    AfSpecInet6, AfSpecUnspec, In6AddrGenMode, InfoData, InfoKind, InfoNetkit, LinkAttribute, LinkFlags,
-    LinkInfo, LinkMessage, NetkitMode, NetkitPolicy,
+    AfSpecInet6, AfSpecUnspec, BridgePortState, BridgeStpState, In6AddrGenMode, InfoBridge, InfoData,
+    InfoKind, InfoNetkit, InfoVeth, LinkAttribute, LinkFlags, LinkInfo, LinkMessage, LinkProtoInfoBridge,
+    NetkitMode, NetkitPolicy,
 };
 use netlink_packet_route::tc::{TcAttribute, TcHandle, TcMessage};
 use netlink_packet_route::{AddressFamily, RouteNetlinkMessage};
@@ -27,9 +29,7 @@ pub struct DeviceSettings {
 }
 
 /// Changes a device.
-///
-/// # Errors
-/// [`NetlinkError`]; some of the settings may be in force then.
+/// Errors: [`NetlinkError`]; some of the settings may be in force then.
 pub fn set_device(index: u32, settings: &DeviceSettings) -> Result<(), NetlinkError> {
     let mut message = LinkMessage::default();
     message.header.index = index;
@@ -45,9 +45,7 @@ pub fn set_device(index: u32, settings: &DeviceSettings) -> Result<(), NetlinkEr
 }
 
 /// Gives the device an address; `prefix` bits of it name its network.
-///
-/// # Errors
-/// [`NetlinkError`]; `EEXIST` when the device has the address already.
+/// Errors: `EEXIST` when the device has the address already.
 pub fn add_address(index: u32, address: IpAddr, prefix: u8) -> Result<(), NetlinkError> {
     let message = RouteNetlinkMessage::NewAddress(address_message(index, address, prefix));
     change(message, NLM_F_CREATE | NLM_F_EXCL)
@@ -55,9 +53,7 @@ pub fn add_address(index: u32, address: IpAddr, prefix: u8) -> Result<(), Netlin
 }
 
 /// Takes an address from the device.
-///
-/// # Errors
-/// [`NetlinkError`]; `EADDRNOTAVAIL` when the device does not have it.
+/// Errors: `EADDRNOTAVAIL` when the device does not have it.
 pub fn remove_address(index: u32, address: IpAddr, prefix: u8) -> Result<(), NetlinkError> {
     change(RouteNetlinkMessage::DelAddress(address_message(index, address, prefix)), 0)
         .map_err(|error| NetlinkError::new("take an address from the device", error))
@@ -75,17 +71,13 @@ fn address_message(index: u32, address: IpAddr, prefix: u8) -> AddressMessage {
 /// Takes the queueing discipline off a TAP. The kernel then reports a full ring to the sending socket as local
 /// congestion (TCP slows down, nothing is lost in silence), while a discipline would hide it.
 /// Test: `kernel_tap.rs`, `noqueue_reports_a_full_ring`.
-///
-/// # Errors
-/// [`NetlinkError`]; the device works on with the discipline it had.
+/// Errors: [`NetlinkError`]; the device works on with the discipline it had.
 pub fn set_qdisc_noqueue(index: u32) -> Result<(), NetlinkError> {
     set_qdisc(index, "noqueue")
 }
 
 /// Gives a device this queueing discipline, at its root.
-///
-/// # Errors
-/// [`NetlinkError`]; the device works on with the discipline it had.
+/// Errors: [`NetlinkError`]; the device works on with the discipline it had.
 pub fn set_qdisc(index: u32, kind: &str) -> Result<(), NetlinkError> {
     let mut message = TcMessage::with_index(index.cast_signed());
     message.header.parent = TcHandle::ROOT;
@@ -96,10 +88,8 @@ pub fn set_qdisc(index: u32, kind: &str) -> Result<(), NetlinkError> {
 
 /// Makes a pair of devices (netkit) of one queue each way, down, whose halves take no addresses by themselves: what one is given, a
 /// program takes ([`crate::tcx::Direction::Across`]), and nobody else. Deleting one half deletes both.
-///
-/// # Errors
-/// [`NetlinkError`]; `EEXIST` when there is a device of one of the names, `EOPNOTSUPP` where the kernel has no such devices (Linux 6.7
-/// with CONFIG_NETKIT).
+/// Errors: `EEXIST` when there is a device of one of the names, `EOPNOTSUPP` where the kernel has no such devices
+/// (Linux 6.7 with CONFIG_NETKIT).
 pub fn add_pair(halves: [&str; 2]) -> Result<(), NetlinkError> {
     let failed = |error| NetlinkError::new("make a pair of devices", error);
     let queues = [LinkAttribute::NumTxQueues(1), LinkAttribute::NumRxQueues(1)];
@@ -133,12 +123,64 @@ pub(super) fn named(name: &str) -> LinkMessage {
 }
 
 /// Deletes a device.
-///
-/// # Errors
-/// [`NetlinkError`]; `ENODEV` when there is none of that name.
+/// Errors: `ENODEV` when there is none of that name.
 pub fn delete_device(name: &str) -> Result<(), NetlinkError> {
     change(RouteNetlinkMessage::DelLink(named(name)), 0)
         .map_err(|error| NetlinkError::new("delete a device", error))
+}
+
+// Cables and bridges of tests and the lab.
+
+/// linux/if_link.h.
+const IFLA_BRPORT_STATE: u16 = 1;
+
+/// Makes a veth pair, both ends down: `near` here and `far` in `namespace`.
+/// Errors: `EEXIST` when there is a device of one of the names.
+pub fn add_cable(near: &str, far: &str, namespace: impl AsFd) -> Result<(), NetlinkError> {
+    let mut peer = named(far);
+    peer.attributes.push(LinkAttribute::NetNsFd(namespace.as_fd().as_raw_fd()));
+    add(named(near), InfoKind::Veth, InfoData::Veth(InfoVeth::Peer(peer)))
+        .map_err(|error| NetlinkError::new("lay a cable", error))
+}
+
+/// Makes a bridge, up, whose ports forward at once, and all that is sent to groups.
+/// Errors: `EEXIST` when there is a device of that name.
+pub fn add_bridge(name: &str) -> Result<(), NetlinkError> {
+    let mut bridge = named(name);
+    (bridge.header.flags, bridge.header.change_mask) = (LinkFlags::Up, LinkFlags::Up);
+    let settings = vec![
+        InfoBridge::StpState(BridgeStpState::Disabled),
+        InfoBridge::ForwardDelay(0),
+        InfoBridge::MulticastSnooping(false),
+    ];
+    add(bridge, InfoKind::Bridge, InfoData::Bridge(settings))
+        .map_err(|error| NetlinkError::new("make a bridge", error))
+}
+
+/// Makes the device a port of the bridge of this index.
+pub fn plug(index: u32, bridge: u32) -> Result<(), NetlinkError> {
+    let mut message = LinkMessage::default();
+    message.header.index = index;
+    message.attributes.push(LinkAttribute::Controller(bridge));
+    change(RouteNetlinkMessage::SetLink(message), 0)
+        .map_err(|error| NetlinkError::new("plug a device into a bridge", error))
+}
+
+/// Has the bridge's port of this index pass frames, or swallow all in both directions; carrier stays. It takes a message of the
+/// bridge's own family: where the state stands in the link's information, the kernel (6.18) leaves it as it is.
+pub fn set_port(index: u32, passes: bool) -> Result<(), NetlinkError> {
+    let state = if passes { BridgePortState::Forwarding } else { BridgePortState::Disabled };
+    let state = LinkProtoInfoBridge::Other(DefaultNla::new(IFLA_BRPORT_STATE, vec![state.into()]));
+    let mut message = LinkMessage::default();
+    (message.header.interface_family, message.header.index) = (AddressFamily::Bridge, index);
+    message.attributes.push(LinkAttribute::ProtoInfoBridge(vec![state]));
+    change(RouteNetlinkMessage::SetLink(message), 0)
+        .map_err(|error| NetlinkError::new("set the state of a bridge's port", error))
+}
+
+fn add(mut message: LinkMessage, kind: InfoKind, data: InfoData) -> std::io::Result<()> {
+    message.attributes.push(LinkAttribute::LinkInfo(vec![LinkInfo::Kind(kind), LinkInfo::Data(data)]));
+    change(RouteNetlinkMessage::NewLink(message), NLM_F_CREATE | NLM_F_EXCL)
 }
 
 #[cfg(test)]

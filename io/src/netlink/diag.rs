@@ -74,17 +74,13 @@ pub struct TcpState {
 }
 
 /// The established connections of TCP.
-///
-/// # Errors
-/// The kernel's, when it does not describe sockets.
+/// Errors: the kernel's, when it does not describe sockets.
 pub fn tcp_sockets() -> io::Result<Vec<SocketState>> {
     sockets(IPPROTO_TCP, &StateFlags::ESTABLISHED)
 }
 
 /// The sockets of UDP.
-///
-/// # Errors
-/// The kernel's, when it does not describe sockets.
+/// Errors: the kernel's, when it does not describe sockets.
 pub fn udp_sockets() -> io::Result<Vec<SocketState>> {
     sockets(IPPROTO_UDP, &StateFlags::all())
 }

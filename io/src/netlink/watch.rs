@@ -49,9 +49,6 @@ pub struct Watch {
 
 impl Watch {
     /// Subscribes to events from now on. The caller reads the NICs after this, not before.
-    ///
-    /// # Errors
-    /// [`NetlinkError`]; none is expected.
     pub fn new() -> Result<Self, NetlinkError> {
         let groups = libc::RTMGRP_LINK | libc::RTMGRP_IPV4_IFADDR | libc::RTMGRP_IPV6_IFADDR;
         let open = || {
@@ -65,9 +62,6 @@ impl Watch {
     }
 
     /// The next event; `None` when there is none now.
-    ///
-    /// # Errors
-    /// The kernel's; none is expected.
     pub fn next_event(&mut self) -> io::Result<Option<NicEvent>> {
         while self.ready.is_empty() {
             match self.socket.recv(&mut &mut self.room[..], 0) {

@@ -4,15 +4,11 @@
 //! The process moves into a network namespace of its own before it starts a thread. What cannot run here is reported as ignored,
 //! with the reason in its name.
 
-mod frames;
-mod layout;
 mod order;
 mod places;
 mod receive;
 mod send;
-mod senders;
 mod stage;
-mod without_kernel;
 mod world;
 
 use std::process::ExitCode;
@@ -20,7 +16,7 @@ use std::process::ExitCode;
 use libtest_mimic::{Arguments, Trial};
 use tabane_io::netns::Namespace;
 use tabane_io::trial;
-use without_kernel::over_seeds;
+use world::over_seeds;
 
 type Test = fn() -> Result<(), Box<dyn std::error::Error>>;
 type InWorld = fn(u64) -> Result<(), Box<dyn std::error::Error>>;
@@ -41,7 +37,7 @@ const ALL_WORLDS: [(&str, Test); 2] = [
     ("worlds_have_frames_that_pass_the_qdisc_by", order::passes_by),
 ];
 /// Tests that need the compiled programs alone.
-const COMPILED: [(&str, Test); 1] = [("layout_is_the_same_in_c_and_rust", layout::is_the_same)];
+const COMPILED: [(&str, Test); 1] = [("layout_is_the_same_in_c_and_rust", places::layout_is_the_same)];
 /// Tests that need the right to load them besides.
 const LOADED: [(&str, Test); 18] = [
     ("receive_takes_out_what_a_peer_sent", receive::takes_out),
@@ -57,9 +53,9 @@ const LOADED: [(&str, Test); 18] = [
     ("send_fills_links_that_are_far", send::fills_far_links),
     ("send_gives_links_their_shares", send::gives_shares),
     ("send_keeps_the_last_segment_of_each_flow", send::keeps_last),
-    ("senders_are_counted_in_both_directions", senders::counts),
-    ("senders_answer_by_the_link_of_the_question", senders::answers),
-    ("senders_keep_their_links", senders::keep_links),
+    ("senders_are_counted_in_both_directions", send::counts),
+    ("senders_answer_by_the_link_of_the_question", send::answers),
+    ("senders_keep_their_links", send::keep_links),
     ("reorder_comes_and_goes_or_says_what_the_kernel_lacks", places::reorder),
     ("places_vanish_with_a_process_that_is_killed", places::vanish),
 ];

@@ -9,7 +9,7 @@ use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 use tabane_kernel::ReorderCounts;
 
-use crate::without_kernel::Model;
+use crate::world::Model;
 use crate::world::{Arrival, MS, World};
 
 type Result<T> = std::result::Result<T, Box<dyn Error>>;

@@ -8,8 +8,10 @@ use rand::{RngExt, SeedableRng};
 
 use tabane_kernel::{KernelPath, Seat};
 
-use crate::frames::{OUTER, inner, on_link};
-use crate::stage::{DROP, NEXT, OWN_MAC, PEER_MAC, PORT, REDIRECT, Which, counted, path, run, with_peer};
+use crate::stage::{
+    DROP, NEXT, OUTER, OWN_MAC, PEER_MAC, PORT, REDIRECT, Which, counted, inner, on_link, path, run,
+    with_peer,
+};
 
 /// The shortest frame for which the kernel runs a program here: Ethernet and IPv6.
 const SHORTEST: usize = 54;

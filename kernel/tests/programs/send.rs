@@ -3,17 +3,20 @@
 use std::error::Error;
 use std::time::Duration;
 
-use tabane_kernel::{KernelPath, Link, Pace, PathState, Policy};
+use tabane_kernel::layout::{NEWCOMERS, SENDERS};
+use tabane_kernel::{KernelPath, Link, Pace, PathState, Policy, Seat, Volume};
 
-use crate::frames::{OUTER, inner, on_link, own, tcp};
 use crate::stage::{
-    NEXT, OWN_MAC, PEER_MAC, REDIRECT, Which, counted, link, path, run, run_superframe, with_peer,
+    NEXT, OUTER, OWN_MAC, PEER_MAC, REDIRECT, Which, counted, inner, link, on_link, own, path, run,
+    run_superframe, tcp, with_peer,
 };
+
+type Result<T> = std::result::Result<T, Box<dyn Error>>;
 
 /// The largest payload of a datagram by IPv4 that fits: MTU less outer and inner headers.
 const PAYLOAD_MAX: usize = 1500 - 62 - 28;
 
-pub(crate) fn leaves_to_cells() -> Result<(), Box<dyn Error>> {
+pub(crate) fn leaves_to_cells() -> Result<()> {
     let mut kernel_path = with_peer()?;
     kernel_path.set_peer(1, Some((Some([2, 0xbb, 0, 0, 0, 3]), false)))?;
     let mut arp = own(true, 10);
@@ -55,7 +58,7 @@ fn turned(mut frame: Vec<u8>) -> Vec<u8> {
     frame
 }
 
-pub(crate) fn comes_out_again() -> Result<(), Box<dyn Error>> {
+pub(crate) fn comes_out_again() -> Result<()> {
     let kernel_path = with_peer()?;
     for is_ipv4 in [true, false] {
         for payload in (0..=PAYLOAD_MAX - if is_ipv4 { 0 } else { 20 }).step_by(97).chain([1390]) {
@@ -82,7 +85,7 @@ pub(crate) fn link_of(frame: &[u8]) -> u16 {
 }
 
 /// The links of so many flows, told apart by their ports.
-fn links(kernel_path: &KernelPath, flows: u16) -> Result<Vec<u16>, Box<dyn Error>> {
+fn links(kernel_path: &KernelPath, flows: u16) -> Result<Vec<u16>> {
     let one = |flow: u16| {
         let mut frame = own(true, 10);
         frame[34..36].copy_from_slice(&(1024 + flow).to_be_bytes());
@@ -91,7 +94,7 @@ fn links(kernel_path: &KernelPath, flows: u16) -> Result<Vec<u16>, Box<dyn Error
     (0..flows).map(one).collect()
 }
 
-pub(crate) fn follows_links() -> Result<(), Box<dyn Error>> {
+pub(crate) fn follows_links() -> Result<()> {
     let mut kernel_path = with_peer()?;
     let both = links(&kernel_path, 200)?;
     assert_eq!(both, links(&kernel_path, 200)?, "a flow keeps its link");
@@ -108,12 +111,12 @@ pub(crate) fn follows_links() -> Result<(), Box<dyn Error>> {
 }
 
 /// The links of so many frames of one flow.
-fn links_of_frames(kernel_path: &KernelPath, frames: usize) -> Result<Vec<u16>, Box<dyn Error>> {
+fn links_of_frames(kernel_path: &KernelPath, frames: usize) -> Result<Vec<u16>> {
     (0..frames).map(|_| Ok(link_of(&run(kernel_path, Which::Send, &own(true, 1000))?.1))).collect()
 }
 
 /// Of links that are free the nearer one comes first; the other one as soon as the nearer is busy for a part of the difference.
-pub(crate) fn fills_far_links() -> Result<(), Box<dyn Error>> {
+pub(crate) fn fills_far_links() -> Result<()> {
     for (later, links) in [(20, [1, 0, 1, 0]), (2_000, [1, 1, 1, 0])] {
         let mut kernel_path = with_peer()?;
         kernel_path.set_policy(0, Policy::Stripe)?;
@@ -127,20 +130,19 @@ pub(crate) fn fills_far_links() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-fn set_rates(kernel_path: &mut KernelPath, rates: [u64; 2]) -> Result<(), tabane_kernel::Error> {
+fn set_rates(kernel_path: &mut KernelPath, rates: [u64; 2]) -> std::result::Result<(), tabane_kernel::Error> {
     (0..).zip(rates).try_for_each(|(link, rate)| {
         kernel_path.set_pace(0, link, Pace { rate: Some(rate), delay: Duration::ZERO })
     })
 }
 
 /// Links get their shares also when none of them is ever busy, and do not make up for the time in which they were down.
-pub(crate) fn gives_shares() -> Result<(), Box<dyn Error>> {
+pub(crate) fn gives_shares() -> Result<()> {
     let mut kernel_path = with_peer()?;
     kernel_path.set_policy(0, Policy::Weighted)?;
     set_rates(&mut kernel_path, [1_000_000_000, 333_333_333])?;
-    let by_second = |kernel_path: &KernelPath| -> Result<u16, Box<dyn Error>> {
-        Ok(links_of_frames(kernel_path, 400)?.iter().sum())
-    };
+    let by_second =
+        |kernel_path: &KernelPath| -> Result<u16> { Ok(links_of_frames(kernel_path, 400)?.iter().sum()) };
     let all = by_second(&kernel_path)?;
     assert!((98..=102).contains(&all), "{all} of 400 by a link of a quarter");
     kernel_path.set_path(0, 1, Some(PathState { is_up: false, ..path(1) }))?;
@@ -153,7 +155,7 @@ pub(crate) fn gives_shares() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-pub(crate) fn stripes() -> Result<(), Box<dyn Error>> {
+pub(crate) fn stripes() -> Result<()> {
     const FRAMES: u16 = 400;
     let mut kernel_path = with_peer()?;
     kernel_path.set_policy(0, Policy::Stripe)?;
@@ -182,7 +184,7 @@ pub(crate) fn stripes() -> Result<(), Box<dyn Error>> {
 }
 
 /// What leaves again when its path is left: the last segment of a flow, as TCP itself would send it.
-pub(crate) fn keeps_last() -> Result<(), Box<dyn Error>> {
+pub(crate) fn keeps_last() -> Result<()> {
     const NUMBER: u32 = u32::MAX - 1_000;
     const SEGMENT: usize = 1_000;
     // Window reduced, push, acknowledgement.
@@ -216,5 +218,107 @@ pub(crate) fn keeps_last() -> Result<(), Box<dyn Error>> {
             assert_ne!(kept(long), [odd], "its lengths contradict each other");
         }
     }
+    Ok(())
+}
+
+// Senders: both programs take a flow for the same one, which has a link and is counted.
+
+/// Where ports stand in a frame.
+const fn ports(is_ipv4: bool) -> usize {
+    if is_ipv4 { 34 } else { 54 }
+}
+
+/// A policy that gives newcomers links in turn, from the second one on.
+fn in_turn(received: bool) -> Policy {
+    let newcomers = std::array::from_fn(|place| if place % 2 == 0 { 1 } else { 0 });
+    Policy::Senders { newcomers, received }
+}
+
+/// A datagram of a flow, and one that answers it.
+fn flow(is_ipv4: bool, port: u16) -> [Vec<u8>; 2] {
+    let mut frame = own(is_ipv4, 100);
+    let at = ports(is_ipv4);
+    frame[at..at + 2].copy_from_slice(&port.to_be_bytes());
+    let mut answer = inner(OWN_MAC, PEER_MAC, is_ipv4, 100);
+    let bytes = if is_ipv4 { 4 } else { 16 };
+    answer[at - 2 * bytes..at].rotate_left(bytes);
+    answer[at..at + 2].copy_from_slice(&frame[at + 2..at + 4]);
+    answer[at + 2..at + 4].copy_from_slice(&frame[at..at + 2]);
+    // Flow labels are each direction's own.
+    if !is_ipv4 {
+        (frame[17], answer[17]) = (1, 2);
+    }
+    [frame, answer]
+}
+
+fn send(kernel_path: &KernelPath, frame: &[u8]) -> Result<u16> {
+    let (result, frame) = run(kernel_path, Which::Send, frame)?;
+    assert_eq!(result, REDIRECT);
+    Ok(link_of(&frame))
+}
+
+/// All senders that have a link.
+fn seated(kernel_path: &KernelPath) -> Vec<(usize, Seat, Volume)> {
+    let seat = |sender| kernel_path.sender(sender).map(|(seat, volume)| (sender, seat, volume));
+    (0..SENDERS).filter_map(seat).collect()
+}
+
+/// Both directions of a flow are one sender's, and are counted.
+pub(crate) fn counts() -> Result<()> {
+    for (is_ipv4, port) in [(true, 1_024), (true, 1_025), (false, 1_024), (false, 1_025)] {
+        let mut kernel_path = with_peer()?;
+        kernel_path.set_policy(0, in_turn(true))?;
+        let [frame, answer] = flow(is_ipv4, port);
+        let link = send(&kernel_path, &frame)?;
+        let (result, _) = run(&kernel_path, Which::Receive, &on_link(link, 0, &answer))?;
+        assert_eq!(result, REDIRECT);
+        let seated = seated(&kernel_path);
+        let [(_, seat, volume)] = &seated[..] else { panic!("{seated:?}") };
+        assert_eq!((seat.peer, seat.link), (0, link.into()));
+        let [sent, received] = [frame.len() + OUTER, answer.len()].map(|bytes| bytes as u64);
+        assert_eq!((volume.sent, volume.received), (sent, received), "IPv4: {is_ipv4}, port {port}");
+    }
+    Ok(())
+}
+
+/// Whoever answers goes by the link of the question, if what is received counts.
+pub(crate) fn answers() -> Result<()> {
+    for (received, links) in [(true, [0; 4]), (false, [1, 0, 1, 0])] {
+        let mut kernel_path = with_peer()?;
+        kernel_path.set_policy(0, in_turn(received))?;
+        let answered = (0..4).map(|flow_number| {
+            let [frame, answer] = flow(true, 2_000 + flow_number);
+            run(&kernel_path, Which::Receive, &on_link(0, 0, &answer))?;
+            send(&kernel_path, &frame)
+        });
+        assert_eq!(answered.collect::<Result<Vec<_>>>()?, links, "what is received counts: {received}");
+    }
+    Ok(())
+}
+
+/// Newcomers take the links that the daemon has for them, keep them until the daemon gives another, and leave one that is down.
+pub(crate) fn keep_links() -> Result<()> {
+    let mut kernel_path = with_peer()?;
+    kernel_path.set_policy(0, in_turn(false))?;
+    let all = |kernel_path: &KernelPath| -> Result<Vec<u16>> {
+        (0..20).map(|number| send(kernel_path, &flow(true, 3_000 + number)[0])).collect()
+    };
+    let links = all(&kernel_path)?;
+    let count = seated(&kernel_path).len();
+    assert!(count > 16, "{count} senders of 20 flows");
+    assert_eq!(kernel_path.newcomers(), count as u64);
+    assert_eq!(links[..2], [1, 0], "in the order of the list");
+    assert_eq!(all(&kernel_path)?, links);
+    let (sender, seat, _) = seated(&kernel_path)[0];
+    kernel_path.set_seat(sender, Some(Seat { link: 1 - seat.link, ..seat }))?;
+    let moved = all(&kernel_path)?.iter().zip(&links).filter(|(link, before)| link != before).count();
+    assert!(moved >= 1, "the daemon has moved a sender");
+    kernel_path.set_path(0, 1, Some(PathState { is_up: false, ..path(1) }))?;
+    assert_eq!(all(&kernel_path)?, [0; 20]);
+    kernel_path.set_path(0, 1, Some(path(1)))?;
+    assert_eq!(all(&kernel_path)?, [0; 20], "nobody moves back");
+    kernel_path.set_seat(sender, None)?;
+    kernel_path.set_policy(0, Policy::Senders { newcomers: [1; NEWCOMERS], received: false })?;
+    assert_eq!(all(&kernel_path)?.iter().filter(|link| **link == 1).count(), moved, "a newcomer again");
     Ok(())
 }

@@ -95,3 +95,101 @@ pub(crate) fn counted(
     let after = kernel_path.counts();
     Ok(after.iter().zip(before.iter()).map(|(a, b)| (a.0, a.1 - b.1)).filter(|count| count.1 > 0).collect())
 }
+
+// Frames as they are on the device and on a link.
+
+/// Bytes in front of the inner Ethernet header.
+pub(crate) const OUTER: usize = 14 + 40 + 8;
+/// Length of an IPv4 header, and of an IPv6 header.
+const IPV4: usize = 20;
+const IPV6: usize = 40;
+
+/// A UDP datagram of `payload` bytes from one device to the other, as IPv4 or IPv6.
+pub(crate) fn inner(to: [u8; 6], from: [u8; 6], is_ipv4: bool, payload: usize) -> Vec<u8> {
+    let mut frame = [to, from].concat();
+    let udp = 8 + payload;
+    if is_ipv4 {
+        frame.extend([0x08, 0x00, 0x45, 0]);
+        frame.extend(length(IPV4 + udp));
+        frame.extend([0, 0, 0x40, 0, 64, 17, 0, 0, 10, 0, 0, 1, 10, 0, 0, 2]);
+    } else {
+        frame.extend([0x86, 0xdd, 0x60, 0, 0, 0]);
+        frame.extend(length(udp));
+        frame.extend([17, 64]);
+        frame.extend(
+            [
+                [0xfd, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1],
+                [0xfd, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 2],
+            ]
+            .concat(),
+        );
+    }
+    frame.extend([0x30, 0x39, 0x30, 0x3a]);
+    frame.extend(length(udp));
+    frame.extend([0, 0]);
+    frame.extend((0..payload).map(|at| u8::try_from(at % 251).unwrap_or(0)));
+    debug_assert_eq!(frame.len(), 14 + if is_ipv4 { IPV4 } else { IPV6 } + udp);
+    frame
+}
+
+/// A TCP segment, or a superframe of such, with `payload` from this host's device to the peer's: its sum is right where it is a single one.
+pub(crate) fn tcp(is_ipv4: bool, number: u32, flags: u8, payload: &[u8]) -> Vec<u8> {
+    let mut frame = inner(PEER_MAC, OWN_MAC, is_ipv4, 0);
+    frame.truncate(frame.len() - 8);
+    let bytes = 20 + payload.len();
+    if is_ipv4 {
+        frame[16..18].copy_from_slice(&length(IPV4 + bytes));
+        frame[23] = 6;
+        let sum = checksum(&frame[14..]);
+        frame[24..26].copy_from_slice(&sum);
+    } else {
+        frame[18..20].copy_from_slice(&length(bytes));
+        frame[20] = 6;
+    }
+    let at = frame.len();
+    frame.extend([0x30, 0x39, 0x30, 0x3a]);
+    frame.extend(number.to_be_bytes());
+    frame.extend([0, 0, 0, 1, 0x50, flags, 0x10, 0, 0, 0, 0, 0]);
+    frame.extend(payload);
+    let addresses = if is_ipv4 { 26..34 } else { 22..54 };
+    let pseudo = [&frame[addresses], &[0, 6], &length(bytes), &frame[at..]].concat();
+    let sum = checksum(&pseudo);
+    frame[at + 16..at + 18].copy_from_slice(&sum);
+    frame
+}
+
+/// What stands in a header whose words shall add up to all ones (RFC 1071).
+fn checksum(bytes: &[u8]) -> [u8; 2] {
+    let words =
+        bytes.chunks(2).map(|pair| u64::from(u16::from_be_bytes([pair[0], *pair.get(1).unwrap_or(&0)])));
+    // 65,536 is 1 modulo 65,535.
+    let sum = words.sum::<u64>();
+    (!u16::try_from(sum % 65_535).unwrap_or(0)).to_be_bytes()
+}
+
+/// What this host's send program makes of a frame from its device.
+pub(crate) fn own(is_ipv4: bool, payload: usize) -> Vec<u8> {
+    inner(PEER_MAC, OWN_MAC, is_ipv4, payload)
+}
+
+/// A frame as the peer's send program puts it on a link, with this flow label.
+pub(crate) fn on_link(link: u16, label: u32, inner: &[u8]) -> Vec<u8> {
+    let known = path(link);
+    let mut frame = [known.local.mac, known.remote.mac].concat();
+    frame.extend([0x86, 0xdd]);
+    frame.extend((6 << 28 | label).to_be_bytes());
+    frame.extend(length(8 + inner.len()));
+    frame.extend([17, 255]);
+    frame.extend(known.remote.ip.octets());
+    frame.extend(known.local.ip.octets());
+    frame.extend(0xc123_u16.to_be_bytes());
+    frame.extend(PORT.to_be_bytes());
+    frame.extend(length(8 + inner.len()));
+    frame.extend([0, 0]);
+    frame.extend(inner);
+    frame
+}
+
+fn length(bytes: usize) -> [u8; 2] {
+    u16::try_from(bytes).expect("frames of tests are short").to_be_bytes()
+}

@@ -1,15 +1,14 @@
 //! What a guest is sent to do, and the directory in which it leaves what came of it.
 
-use std::env;
-use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::{env, fs};
 
 use anyhow::{Context, Result, bail};
 use tempfile::TempDir;
 
 use super::HERE;
-use crate::tool;
+use crate::process;
 
 /// The disk with the programs, and where they are unpacked.
 const DISK: &str = "/dev/vda";
@@ -60,7 +59,7 @@ impl Errand {
         let image = self.file("programs");
         let mut packing = Command::new("sh");
         packing.args(["-c", PACK, "sh"]).arg(&image).args([&self.lab, &self.daemon]).args(&self.probe);
-        tool::run(&mut packing).context("programs for the guest").map(|_| image)
+        process::run(&mut packing).context("programs for the guest").map(|_| image)
     }
 
     /// What a shell in the guest does. There, all but /run and the directory is read-only, and every read from a file goes through

@@ -13,7 +13,7 @@ use serde::de::DeserializeOwned;
 use super::{BOOT_WITHIN, Cable, Model};
 use crate::clock::wait_for;
 use crate::netns::Namespace;
-use crate::tool;
+use crate::process;
 use crate::topology::nic;
 
 /// The control link's NIC, and the port on which is answered there.
@@ -25,7 +25,6 @@ const NIC_WITHIN: Duration = Duration::from_secs(30);
 pub const ANSWER_WITHIN: Duration = Duration::from_secs(120);
 
 /// The cables of guest `side`, 0 or 1: that for control first, and one for each link. Their sockets are in `directory`.
-#[must_use]
 pub fn cables(directory: &Path, side: usize, links: usize, model: Model) -> Vec<Cable> {
     let end = |number: usize, side: usize| directory.join(format!("{number}.{side}"));
     let cable =
@@ -56,9 +55,9 @@ fn take(host: &Namespace, number: usize, mac: &str, name: &str) -> Result<()> {
     wait_for(&format!("a NIC with the address {mac}"), NIC_WITHIN, || {
         let Some(nic) = nic_of(mac)? else { return Ok(None) };
         let named = format!("link set {nic} down name {passing}");
-        Ok(tool::run(&mut tool::words("ip", &named)).ok())
+        Ok(process::run(&mut process::words("ip", &named)).ok())
     })?;
-    tool::run(&mut tool::words("ip", &format!("link set {passing} netns {}", host.name())))?;
+    process::run(&mut process::words("ip", &format!("link set {passing} netns {}", host.name())))?;
     host.ip(&format!("link set {passing} name {name} up")).map(drop)
 }
 

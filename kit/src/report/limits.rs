@@ -15,8 +15,7 @@ use std::fmt;
 use anyhow::{Context, Result, ensure};
 use serde::Serialize;
 
-use super::Table;
-use super::verdict::{Bound, Verdict};
+use super::{Bound, Table, Verdict};
 
 /// Where the list lies in the repository.
 const PATH: &str = "docs/limits.md";
@@ -97,13 +96,11 @@ impl Limits {
     }
 
     /// The commands that have rows; of scenarios, `run`.
-    #[must_use]
     pub fn commands(&self) -> BTreeSet<&str> {
         self.0.keys().filter_map(|id| id.split('.').next()).collect()
     }
 
     /// The scenarios that have rows.
-    #[must_use]
     pub fn scenarios(&self) -> BTreeSet<&str> {
         self.0.keys().filter_map(|id| id.strip_prefix("run.")?.split('.').next()).collect()
     }

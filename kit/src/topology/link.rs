@@ -6,7 +6,7 @@ use anyhow::{Context, Result};
 use nix::net::if_::if_nametoindex;
 use tabane_io::netlink::{self, DeviceSettings, NetlinkError};
 
-use super::{Topology, Wiring, address, nic, port, router};
+use super::{Topology, Wiring, address, nic, port_name, router};
 use crate::clock::wait_for;
 use crate::emulator::Emulator;
 use crate::netns::Namespace;
@@ -75,20 +75,17 @@ impl RouterPlan {
 
 impl LinkPlan {
     /// A link of MTU 1500 shaped to `rate`.
-    #[must_use]
     pub const fn shaped(rate: Bitrate) -> LinkPlan {
         LinkPlan { rate: Some(rate), mtu: 1500, burst_bytes: BURST_BYTES, router: None }
     }
 
     /// A link of MTU 1500 that is as fast as the machine.
-    #[must_use]
     pub const fn unshaped() -> LinkPlan {
         LinkPlan { rate: None, mtu: 1500, burst_bytes: BURST_BYTES, router: None }
     }
 
     /// A link of MTU 1500 shaped to `rate` as a NIC of that rate sends: frame by frame, where a superframe would be
     /// a burst of milliseconds.
-    #[must_use]
     pub fn paced(rate: Bitrate) -> LinkPlan {
         let burst_bytes = if rate < WHOLE_SUPERFRAMES_MIN { FRAME_BURST_BYTES } else { BURST_BYTES };
         LinkPlan { burst_bytes, ..LinkPlan::shaped(rate) }
@@ -149,7 +146,7 @@ pub(super) fn lay(topology: &Topology, link: usize) -> Result<()> {
 
 /// Lays the cable of `host` on `link`, from a new NIC to a new port of the switch, or of what stands in its place.
 pub(super) fn lay_to_port(topology: &Topology, link: usize, host: usize) -> Result<()> {
-    let (switch, plan, port) = (&topology.switches[link], topology.plan.links[link], port::name(host));
+    let (switch, plan, port) = (&topology.switches[link], topology.plan.links[link], port_name(host));
     lay_cable(topology, link, host, &End { namespace: switch, device: port.clone() })?;
     let is_switch = topology.plan.wiring == Wiring::Switch;
     switch.enter(|| -> Result<()> {
@@ -192,7 +189,7 @@ struct End<'a> {
 pub(super) fn emulate(places: &[Namespace], seed: u64) -> Result<Vec<Emulator>> {
     let wires = places.iter().zip(0_u64..).map(|(place, number)| {
         let seed = seed.wrapping_mul(0x9E37_79B9_7F4A_7C15).wrapping_add(2 * number);
-        let started = Emulator::start(place, [&port::name(0), &port::name(1)], seed);
+        let started = Emulator::start(place, [&port_name(0), &port_name(1)], seed);
         started.with_context(|| format!("the emulated wire in {}", place.name()))
     });
     wires.collect()

@@ -10,11 +10,11 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 
-use super::{RouterPlan, Topology, address, port};
+use super::{RouterPlan, Topology, address, port_name};
 use crate::clock::wait_for;
 use crate::netns::Namespace;
+use crate::process;
 use crate::rate::Bitrate;
-use crate::tool;
 
 /// The least rate that a port is given: nearly none.
 const RATE_LEAST: u64 = 8_000;
@@ -40,7 +40,7 @@ impl Topology {
         command.args(["-batch", "-"]).stdin(Stdio::piped()).stdout(Stdio::null());
         let mut tc = command.spawn().context("`tc -batch -` cannot be started")?;
         let commands = tc.stdin.take();
-        let ports = (0..self.hosts.len()).map(port::name).collect();
+        let ports = (0..self.hosts.len()).map(port_name).collect();
         Ok(Pacer { tc, commands, router, ports })
     }
 }
@@ -88,14 +88,14 @@ fn own_address(link: usize) -> Ipv4Addr {
 pub(super) fn translate(router: &Namespace, link: usize) -> Result<()> {
     router.set("net/ipv4/ip_forward", "1")?;
     for host in 0..2 {
-        let port = port::name(host);
+        let port = port_name(host);
         router.set(&format!("net/ipv4/conf/{port}/proxy_arp"), "1")?;
         router.set(&format!("net/ipv4/neigh/{port}/proxy_delay"), "0")?;
         router.ip(&format!("route add {}/32 dev {port}", address(link, host)))?;
     }
-    let outside = port::name(1);
+    let outside = port_name(1);
     router.ip(&format!("address add {}/32 dev {outside}", own_address(link)))?;
-    let nft = |command: &str| tool::run(router.command("nft").arg(command)).map(drop);
+    let nft = |command: &str| process::run(router.command("nft").arg(command)).map(drop);
     nft("add table ip nat")?;
     nft("add chain ip nat post { type nat hook postrouting priority 100 ; }")?;
     nft(&format!("add rule ip nat post oifname {outside} masquerade fully-random"))

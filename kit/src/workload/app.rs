@@ -74,7 +74,6 @@ pub struct Program {
 
 impl App {
     /// Programs that it needs.
-    #[must_use]
     pub const fn tools(self) -> &'static [Tool] {
         match self {
             App::WebLarge | App::WebSmall => &[NGINX, WRK],
@@ -85,7 +84,6 @@ impl App {
     }
 
     /// Whether bytes are what counts, and not requests.
-    #[must_use]
     pub const fn is_of_bytes(self) -> bool {
         matches!(self, App::WebLarge | App::Files)
     }

@@ -1,12 +1,11 @@
 //! A database (PostgreSQL), and clients that do its transactions (pgbench: TPC-B, five statements each).
 
-use std::env;
-use std::fs;
 use std::net::IpAddr;
 use std::os::unix::fs::chown;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::str::FromStr;
+use std::{env, fs};
 
 use anyhow::{Context, Result};
 use nix::unistd::{Uid, User};
@@ -16,8 +15,7 @@ use super::app::{CLIENTS, Outcome, Program};
 use super::wait_until_listening;
 use crate::netns::Namespace;
 use crate::prerequisites::{Missing, PGBENCH};
-use crate::process::Process;
-use crate::tool;
+use crate::process::{self, Process};
 
 const PORT: u16 = 5432;
 /// Where Debian puts the programs of each version.
@@ -42,7 +40,7 @@ impl Server {
         let data = directory.path().join("data");
         let mut command = servant.command(Command::new("setpriv"), &programs.join("initdb"));
         command.arg("--pgdata").arg(&data).args(["--username", OWNER, "--auth", "trust", "--no-sync"]);
-        tool::run(command.current_dir("/"))?;
+        process::run(command.current_dir("/"))?;
         fs::write(data.join("pg_hba.conf"), "host all all all trust\n")?;
         let mut command = servant.command(host.command("setpriv"), &programs.join("postgres"));
         command.arg("-D").arg(&data).args(["-h", "*", "-k", "", "-p", &PORT.to_string(), "-c", "fsync=off"]);
@@ -51,7 +49,7 @@ impl Server {
         let server = Server { _process: process, _directory: directory };
         let mut command = pgbench(host, "127.0.0.1".parse()?);
         command.args(["--initialize", "--scale", "1", "--quiet"]);
-        tool::run(&mut command)?;
+        process::run(&mut command)?;
         Ok(server)
     }
 }

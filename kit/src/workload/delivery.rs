@@ -37,7 +37,6 @@ pub struct Delivery {
 
 impl Delivery {
     /// Mean speed in 10^6 bits per second.
-    #[must_use]
     pub fn mbit(&self) -> f64 {
         self.bytes as f64 * 8e-6 / self.seconds
     }

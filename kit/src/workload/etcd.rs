@@ -13,8 +13,7 @@ use tempfile::TempDir;
 
 use crate::clock::wait_for;
 use crate::netns::Namespace;
-use crate::process::Process;
-use crate::tool;
+use crate::process::{self, Process};
 
 const PORT: u16 = 2379;
 /// Time until it answers.
@@ -76,14 +75,12 @@ impl<'a> Etcd<'a> {
     }
 
     /// Where it listens.
-    #[must_use]
     pub fn url(&self) -> String {
         format!("https://{}:{PORT}", self.address)
     }
 
     /// The file of this name: `ca.crt`, `client.crt` with `client.key`, and of somebody whom it does not trust
     /// `stranger.crt` with `stranger.key`.
-    #[must_use]
     pub fn file(&self, name: &str) -> PathBuf {
         self.directory.path().join(name)
     }
@@ -95,7 +92,7 @@ impl<'a> Etcd<'a> {
         for (flag, file) in [("--cacert", "ca.crt"), ("--cert", "client.crt"), ("--key", "client.key")] {
             command.arg(flag).arg(self.file(file));
         }
-        tool::run(command.args(arguments))
+        process::run(command.args(arguments))
     }
 }
 

@@ -11,8 +11,7 @@ use tempfile::TempDir;
 use crate::clock::wait_for;
 use crate::netns::Namespace;
 use crate::prerequisites::require_program;
-use crate::process::{Ending, Process};
-use crate::tool;
+use crate::process::{self, Ending, Process};
 
 /// Time until a server listens.
 const LISTEN_WITHIN: Duration = Duration::from_secs(10);
@@ -62,7 +61,7 @@ impl<'a> Follower<'a> {
 
 /// What the program prints with these arguments.
 pub fn run(host: &Namespace, tabane: &Path, arguments: &[String]) -> Result<String> {
-    tool::run(host.command(program(tabane)?).args(arguments))
+    process::run(host.command(program(tabane)?).args(arguments))
 }
 
 fn program(tabane: &Path) -> Result<PathBuf> {
@@ -111,7 +110,7 @@ impl<'a> Dns<'a> {
         let mut process = Process::start(command)?;
         let listens = wait_for("a DNS server that listens", LISTEN_WITHIN, || {
             anyhow::ensure!(process.is_running()?, "dnsmasq has ended");
-            let sockets = tool::run(self.host.command("ss").args([
+            let sockets = process::run(self.host.command("ss").args([
                 "--listening",
                 "--numeric",
                 "--udp",

@@ -16,10 +16,10 @@ use anyhow::{Context, Result, ensure};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use tabane_sim::random::{Random, Stream};
 
-use super::mounted::Mounted;
 use super::{SILENCE_MAX, wait_until_listening};
 use crate::netns::{Namespace, joined};
 use crate::process::Process;
+use crate::sandbox::Mounted;
 
 const PORT: u16 = 2049;
 /// Bytes of the file.
@@ -96,7 +96,6 @@ pub struct Outcome {
 
 impl Load {
     /// Waits for their end.
-    #[must_use]
     pub fn finish(self) -> Outcome {
         let (mut bytes, mut failed) = (0, 0);
         for client in self.clients {

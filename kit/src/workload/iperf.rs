@@ -68,7 +68,6 @@ impl Server {
 
 impl Flow {
     /// One TCP flow.
-    #[must_use]
     pub const fn tcp(server: IpAddr, seconds: u32) -> Flow {
         Flow { server, seconds, connections: 1, stream: Stream::Tcp }
     }

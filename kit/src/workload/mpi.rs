@@ -42,13 +42,11 @@ impl<'a> Mpi<'a> {
     }
 
     /// Where the ranks work.
-    #[must_use]
     pub fn directory(&self) -> &Path {
         self.directory.path()
     }
 
     /// Number of ranks.
-    #[must_use]
     pub fn ranks(&self) -> usize {
         self.topology.hosts().len()
     }

@@ -3,14 +3,12 @@
 //! What the sender's device has no room for is not lost: the socket says so (IP_RECVERR), and it is sent again at the
 //! next tick. So is what finds no device at all.
 
-use std::fmt;
-use std::fs;
-use std::io;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, UdpSocket};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
+use std::{fmt, fs, io};
 
 use anyhow::{Context, Result, ensure};
 use nix::errno::Errno;
@@ -18,7 +16,7 @@ use nix::sys::prctl::set_timerslack;
 use nix::sys::socket::{setsockopt, sockopt::Ipv4RecvErr};
 use rustix::net::sockopt;
 
-use super::gaps::Gaps;
+use super::transfer::Gaps;
 use crate::clock::monotonic_ns;
 use crate::netns::{Namespace, joined};
 

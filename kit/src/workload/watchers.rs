@@ -81,7 +81,6 @@ impl Watchers {
     }
 
     /// Their processes.
-    #[must_use]
     pub fn pids(&self) -> [u32; 2] {
         [self.web.pid(), self.top.pid()]
     }

@@ -9,19 +9,15 @@
 //! A TCP connection and numbered datagrams run through the bundle all the while. Of each attack the table tells how
 //! often it was tried, what of it was taken, and what it costs: CPU, memory and speed of the connection.
 //!
-//! 1. [`frame`], [`recording`]: what is heard.
+//! 1. [`frame`]: what is heard.
 //! 2. [`forge`]: the kinds of attack, and the cells that each is made of.
 //! 3. [`hostile`]: sends them.
-//! 4. [`watch`], [`trial`]: what becomes of them.
-//! 5. [`summary`]: against what is wanted.
+//! 4. [`trial`]: what becomes of them, against what is wanted.
 
 mod forge;
 mod frame;
 mod hostile;
-mod recording;
-mod summary;
 mod trial;
-mod watch;
 
 use std::path::Path;
 use std::process::{Command, ExitCode};
@@ -30,17 +26,17 @@ use std::time::Duration;
 use anyhow::Result;
 use clap::builder::RangedU64ValueParser;
 use clap::{Args, ValueEnum};
+use serde_json::{Value, json};
+use tabane_kit::bundle::{self, Bundle, Common};
+use tabane_kit::rate::Bitrate;
+use tabane_kit::report::{Report, Table, Verdict};
+use tabane_kit::status::{Questions, Status};
+use tabane_kit::topology::{LinkPlan, Plan, Topology};
+use tabane_kit::{process, progress};
 
 use forge::{Attack, Stranger};
 use hostile::Hostile;
-use tabane_kit::bundle::{self, Bundle};
-use tabane_kit::options::Common;
-use tabane_kit::progress;
-use tabane_kit::rate::Bitrate;
-use tabane_kit::report::Report;
-use tabane_kit::status::{Questions, Status};
-use tabane_kit::tool;
-use tabane_kit::topology::{LinkPlan, Plan, Topology};
+use trial::Figures;
 
 /// Links of each host, of which the hostile node hears one.
 const LINKS: usize = 2;
@@ -93,7 +89,7 @@ pub fn run(options: &Options) -> Result<ExitCode> {
         Bundle::stop_all(scene.bundles)?;
     }
     report.field("seconds", options.seconds);
-    summary::write(&mut report, &seen);
+    write(&mut report, &seen);
     report.finish(common.json.as_deref())
 }
 
@@ -126,6 +122,71 @@ fn with_key(daemon: &Path, key: &str) -> bundle::Options {
 
 /// Has the program itself write a new key to `path`, which is returned.
 fn new_key(daemon: &Path, path: &Path) -> Result<String> {
-    tool::run(Command::new(daemon).arg("genkey").arg(path))?;
+    process::run(Command::new(daemon).arg("genkey").arg(path))?;
     Ok(path.to_string_lossy().into_owned())
+}
+
+// The attacks in the common form: a row for each, and what is wanted of all.
+
+/// Least share of its speed that the connection keeps under attack.
+const SHARE_MIN: f64 = 0.9;
+/// Most MiB that the victim's daemon may grow by in one attack: what it makes room for is made at its start.
+const GROWN_MIB_MAX: f64 = 2.0;
+
+/// Writes everything into `report`.
+fn write(report: &mut Report, seen: &[(Attack, Figures)]) {
+    report.field("attacks", seen.iter().map(fields).collect::<Vec<_>>());
+    report.show(table(seen));
+    report.show("  tried: cells, or nodes; dropped: by the victim, for any reason; taken: forged frames at the device,");
+    report.show("  datagrams that came twice or changed, peers that came or went; answers: frames to the hostile node");
+    report.show("  CPU: of the victim's daemon, in percent of one, without and with the attack; share: of TCP's speed");
+    for (attack, figures) in seen {
+        if let Some(lost) = &figures.lost {
+            report.show(format!("  lost: {}: {lost}", attack.name()));
+        }
+        judge(report, *attack, figures);
+    }
+}
+
+fn judge(report: &mut Report, attack: Attack, figures: &Figures) {
+    let id = |figure: &str| format!("{}.{figure}", attack.name());
+    report.verdict(Verdict::equals(&id("taken"), figures.taken(), 0));
+    report.verdict(Verdict::equals(&id("links_lost"), figures.links_lost, 0));
+    report.verdict(Verdict::equals(&id("connections_lost"), usize::from(figures.lost.is_some()), 0));
+    report.verdict(Verdict::at_least(&id("share"), figures.share(), SHARE_MIN));
+    report.verdict(Verdict::at_most(&id("grown_mib"), figures.grown_mib, GROWN_MIB_MAX));
+    if attack.is_of_a_stranger() {
+        report.verdict(Verdict::equals(&id("answers"), figures.answered, 0));
+    }
+}
+
+fn fields((attack, figures): &(Attack, Figures)) -> Value {
+    json!({ "attack": attack.name(), "taken": figures.taken(), "share": figures.share(), "figures": figures })
+}
+
+/// A figure as the table has it.
+type Cell = fn(&Figures) -> String;
+
+const COLUMNS: [(&str, Cell); 11] = [
+    ("tried", |figures| figures.tried.to_string()),
+    ("dropped", |figures| figures.dropped.to_string()),
+    ("taken", |figures| figures.taken().to_string()),
+    ("links lost", |figures| figures.links_lost.to_string()),
+    ("answers", |figures| figures.answered.to_string()),
+    ("CPU", |figures| format!("{:.0}", figures.calm_cpu * 100.0)),
+    ("attacked", |figures| format!("{:.0}", figures.attacked_cpu * 100.0)),
+    ("MiB", |figures| format!("{:+.1}", figures.grown_mib)),
+    ("Mbit/s", |figures| format!("{:.1}", figures.calm_mbps)),
+    ("attacked", |figures| format!("{:.1}", figures.attacked_mbps)),
+    ("share", |figures| format!("{:.2}", figures.share())),
+];
+
+fn table(seen: &[(Attack, Figures)]) -> Table {
+    let heads = COLUMNS.iter().map(|(head, _)| *head);
+    let mut table = Table::new(&["attack"].into_iter().chain(heads).collect::<Vec<_>>());
+    for (attack, figures) in seen {
+        let cells = COLUMNS.iter().map(|(_, cell)| cell(figures));
+        table.row([attack.name()].into_iter().chain(cells).collect());
+    }
+    table
 }

@@ -5,10 +5,9 @@
 //! of different machines are compared, too, but the report says that they are of different machines.
 
 use std::collections::BTreeMap;
-use std::fmt;
-use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::{fmt, fs};
 
 use anyhow::Result;
 use clap::Args;
@@ -16,7 +15,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 use tabane_probe::stats::rank_sum;
 
-use crate::figures::number;
+use crate::number;
 use tabane_kit::machine::Machine;
 use tabane_kit::prerequisites::Missing;
 use tabane_kit::report::{Report, Samples, Table, Verdict};

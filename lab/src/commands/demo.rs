@@ -1,27 +1,35 @@
 //! The demonstration: one TCP connection over two links, and the death and return of a switch.
 //!
-//! 1. [`speed`]: one link alone, then the bundle, interleaved, medians; at the end also by programs in the kernel.
-//! 2. [`outage`]: a switch becomes a black hole while iperf3 and a checksummed transfer run, and comes back.
-//! 3. [`summary`]: what was found, against what is wanted.
+//! 1. One link alone, then the bundle, interleaved, medians; at the end also by programs in the kernel.
+//! 2. A switch becomes a black hole while iperf3 and a checksummed transfer run, and comes back.
+//! 3. What was found, against what is wanted.
 
-mod outage;
-mod speed;
-mod summary;
-
+use std::net::{IpAddr, SocketAddr};
+use std::path::Path;
 use std::process::ExitCode;
+use std::thread;
+use std::time::{Duration, Instant};
 
 use anyhow::Result;
 use clap::Args;
 use clap::builder::RangedU64ValueParser;
-
-use tabane_kit::bundle::{self, Bundle};
+use serde_json::json;
+use tabane_kit::bundle::{self, Bundle, Common};
 use tabane_kit::clock::monotonic_ns;
-use tabane_kit::options::Common;
+use tabane_kit::counters::{received_bytes, used_during};
+use tabane_kit::netns::Namespace;
 use tabane_kit::prerequisites::{IPERF3, Tool};
 use tabane_kit::progress;
 use tabane_kit::rate::Bitrate;
-use tabane_kit::report::Report;
-use tabane_kit::topology::{LinkPlan, Plan, Topology};
+use tabane_kit::report::{Report, Table, Verdict};
+use tabane_kit::status::{LINK_DOWN, Questions};
+use tabane_kit::strip::Strip;
+use tabane_kit::topology::{LinkPlan, Moment, Plan, Topology, address};
+use tabane_kit::workload::Stream;
+use tabane_kit::workload::iperf::{self, Flow, Server};
+use tabane_kit::workload::transfer::{self, Source, Transfer};
+
+use crate::scenario::{Faults, Figure, Measure};
 
 /// What the command needs besides the sandbox's own tools.
 pub const TOOLS: &[Tool] = &[IPERF3];
@@ -58,10 +66,324 @@ pub fn run(options: &Options) -> Result<ExitCode> {
         let _step = progress::step("starting a bundle on each host");
         Bundle::start_all(&topology, &bundle::Options::new(&daemon))?
     };
-    speed::measure(&topology, options.rounds, &mut report)?;
-    let outage = outage::run(&topology, &bundles, link, since_ns, common.seed)?;
+    measure(&topology, options.rounds, &mut report)?;
+    let outage = run_outage(&topology, &bundles, link, since_ns, common.seed)?;
     Bundle::stop_all(bundles)?;
-    let no_programs = speed::measure_kernel_path(&topology, &daemon, options.rounds, &mut report)?;
-    summary::write(&mut report, &outage, no_programs.as_deref());
+    let no_programs = measure_kernel_path(&topology, &daemon, options.rounds, &mut report)?;
+    write(&mut report, &outage, no_programs.as_deref());
     report.finish(common.json.as_deref())
+}
+
+/// Length of a measurement.
+const SECONDS: u32 = 4;
+
+/// Measures `single`, one link alone, and `bundle`, both, in turn, `rounds` times, from the first host to the second.
+fn measure(topology: &Topology, rounds: usize, report: &mut Report) -> Result<()> {
+    let _server = Server::start(topology.host(1), Stream::Tcp)?;
+    for round in 1..=rounds {
+        let bare = IpAddr::V4(address(0, 1));
+        measure_flow(topology, &format!("one link alone, {round} of {rounds}"), bare, "single", report)?;
+        let what = format!("the bundle, {round} of {rounds}");
+        measure_flow(topology, &what, bundle::address(1), "bundle", report)?;
+    }
+    Ok(())
+}
+
+/// Measures `kernel`: bundles whose frames are carried by programs in the kernel, or says why this machine has none.
+fn measure_kernel_path(
+    topology: &Topology,
+    daemon: &Path,
+    rounds: usize,
+    report: &mut Report,
+) -> Result<Option<String>> {
+    let mut bundles = {
+        let _step = progress::step("starting bundles whose frames are carried by programs in the kernel");
+        Bundle::start_all(topology, &bundle::Options::by_programs(daemon, "auto"))?
+    };
+    let why_not = bundles[0].status()?.cells_because;
+    if why_not.is_none() {
+        Bundle::wait_for_programs(&mut bundles)?;
+        let _server = Server::start(topology.host(1), Stream::Tcp)?;
+        for round in 1..=rounds {
+            let what = format!("the kernel path, {round} of {rounds}");
+            measure_flow(topology, &what, bundle::address(1), "kernel", report)?;
+        }
+    }
+    Bundle::stop_all(bundles)?;
+    Ok(why_not)
+}
+
+/// Measures one connection to `server` over `path`: payload that arrived, TCP segments sent again, and CPU time of the whole machine.
+fn measure_flow(
+    topology: &Topology,
+    what: &str,
+    server: IpAddr,
+    path: &str,
+    report: &mut Report,
+) -> Result<()> {
+    let step = progress::step(what);
+    let (outcome, used) = used_during(&[], || Flow::tcp(server, SECONDS).run(topology.host(0)))?;
+    drop(step);
+    println!("  {what:<26} {:5.2} Gbit/s, {} retransmits", outcome.gbps, outcome.retransmits);
+    report.push(format!("{path}_gbps"), "Gbit/s", outcome.gbps);
+    report.push(format!("retransmits_{path}"), "segments", outcome.retransmits as f64);
+    report.push(format!("{path}_cpu_s_per_gb"), "s/GB", used.machine_seconds * 1e9 / outcome.bytes as f64);
+    Ok(())
+}
+
+/// Least speed-up of two links over one.
+const RATIO_MIN: f64 = 1.90;
+/// Longest time until a black hole is noticed, in milliseconds: that of a bundle in quiet.
+const DETECTED_MS_MAX: f64 = 50.0;
+/// Longest time until the link is in use again, in milliseconds.
+const RECOVERED_MS_MAX: f64 = 1_000.0;
+/// Longest time in which an application may get nothing, in milliseconds.
+const STALL_MS_MAX: f64 = 100.0;
+/// Sound links taken for dead: none is wanted, and docs/limits.md says why there are some.
+const FALSE_ALARMS_MAX: f64 = 6.0;
+/// Retransmits that the bundle may have above those of one link.
+const RETRANSMITS_ABOVE_MAX: f64 = 10.0;
+
+/// Judges and shows everything; `no_programs`: why this machine has no kernel path.
+fn write(report: &mut Report, outage: &Outage, no_programs: Option<&str>) {
+    let ratio = report.ratio("bundle_gbps", "single_gbps");
+    let [single, bundle] = ["retransmits_single", "retransmits_bundle"].map(|key| report.median(key));
+    let stall_ms = outage.transfer.gaps.longest().length.as_secs_f64() * 1e3;
+    let lost = connections_lost(outage);
+    let told = |figure| outage.told(figure).unwrap_or(f64::NAN);
+    let (detected_ms, recovered_ms) = (told(Figure::NoticedMs), told(Figure::RecoveredMs));
+
+    report.field("ratio", ratio);
+    report.field("outage", outage_fields(outage, stall_ms, lost.len()));
+    report.field("recovered_ms", recovered_ms);
+    report.field("whole", outage.transfer.is_whole);
+
+    report.verdict(Verdict::at_least("ratio", ratio, RATIO_MIN));
+    report.verdict(Verdict::at_most("retransmits_bundle", bundle, single + RETRANSMITS_ABOVE_MAX));
+    report.verdict(Verdict::at_most("outage.detected_ms", detected_ms, DETECTED_MS_MAX));
+    report.verdict(Verdict::at_most("outage.longest_stall_ms", stall_ms, STALL_MS_MAX));
+    report.verdict(Verdict::equals("outage.connections_lost", lost.len(), 0));
+    report.verdict(Verdict::at_most("outage.false_alarms", told(Figure::FalseAlarms), FALSE_ALARMS_MAX));
+    report.verdict(Verdict::at_most("recovered_ms", recovered_ms, RECOVERED_MS_MAX));
+    report.verdict(Verdict::equals("whole", outage.transfer.is_whole, true));
+
+    report.show(speed_table(report, ratio));
+    report.show(kernel_words(no_programs));
+    report.show(outage_table(outage, stall_ms));
+    for loss in lost {
+        report.show(format!("  lost: {loss}"));
+    }
+}
+
+/// What the kernel path is and costs, or why this machine has none.
+fn kernel_words(no_programs: Option<&str>) -> String {
+    match no_programs {
+        None => "  kernel path: programs in the kernel carry frames whole, not sealed, and each connection over one link".to_owned(),
+        Some(why) => format!("  no kernel path here: {why}"),
+    }
+}
+
+fn connections_lost(outage: &Outage) -> Vec<String> {
+    let flow = outage.flow.as_ref().err().map(|why| format!("iperf3 connection: {why}"));
+    let transfer = outage.transfer.lost.as_ref().map(|why| format!("checksummed transfer: {why}"));
+    flow.into_iter().chain(transfer).collect()
+}
+
+fn outage_fields(outage: &Outage, stall_ms: f64, lost: usize) -> serde_json::Value {
+    json!({
+        "detected_ms": outage.told(Figure::NoticedMs),
+        "detected_by": outage.reason,
+        "longest_stall_ms": stall_ms,
+        "stall_after_kill_ms": outage.stall_after_kill_ms,
+        "connections_lost": lost,
+        "false_alarms": outage.told(Figure::FalseAlarms),
+        "gbps_while_dead": outage.gbps_while_dead,
+        "retransmits": outage.flow.as_ref().ok().map(|flow| flow.retransmits),
+        "transfer_bytes": outage.transfer.bytes,
+        "transfer_copies": outage.transfer.copies,
+    })
+}
+
+fn speed_table(report: &Report, ratio: f64) -> Table {
+    let head = ["one TCP connection (CUBIC)", "Gbit/s", "lowest", "highest", "retransmits", "CPU, s/GB"];
+    let mut table = Table::new(&head);
+    for (path, label) in [
+        ("single", "one link alone"),
+        ("bundle", "the bundle of two"),
+        ("kernel", "the same by the kernel path"),
+    ] {
+        let speed = report.measured(&format!("{path}_gbps"));
+        if speed.values().is_empty() {
+            continue;
+        }
+        let mut row = vec![label.to_owned()];
+        row.extend([speed.median(), speed.min(), speed.max()].map(|gbps| format!("{gbps:.3}")));
+        row.push(report.median(&format!("retransmits_{path}")).to_string());
+        row.push(format!("{:.2}", report.median(&format!("{path}_cpu_s_per_gb"))));
+        table.row(row);
+    }
+    table.row(vec!["ratio of the bundle to one link".into(), format!("{ratio:.3}")]);
+    table
+}
+
+fn outage_table(outage: &Outage, stall_ms: f64) -> Table {
+    let milliseconds =
+        |value: Option<f64>| value.map_or("never".to_string(), |value| format!("{value:.1} ms"));
+    let transfer = &outage.transfer;
+    let mut table = Table::new(&["switch s2 as a black hole", ""]);
+    table.row(vec!["noticed after".into(), milliseconds(outage.told(Figure::NoticedMs))]);
+    table.row(vec!["longest stall of the transfer".into(), milliseconds(Some(stall_ms))]);
+    table.row(vec!["throughput meanwhile".into(), format!("{:.2} Gbit/s", outage.gbps_while_dead)]);
+    table.row(vec!["in use again after revival".into(), milliseconds(outage.told(Figure::RecoveredMs))]);
+    table.row(vec![
+        "false alarms, whole run".into(),
+        outage.told(Figure::FalseAlarms).unwrap_or(0.0).to_string(),
+    ]);
+    let content = if transfer.is_whole { "equal" } else { "DIFFERENT" };
+    let sent = format!("{} x, {:.2} GB", transfer.copies, transfer.bytes as f64 / 1e9);
+    table.row(vec!["file sent through it all".into(), sent]);
+    table.row(vec!["content at both ends".into(), content.into()]);
+    table
+}
+
+// Phase 2: a switch dies as a black hole while an iperf3 connection and a checksummed transfer use the bundle.
+
+/// The link whose switch dies.
+const VICTIM: usize = 1;
+/// The device, and the NICs of both links.
+const NICS: [&str; 3] = [bundle::DEVICE, "eth1", "eth2"];
+/// Length of a sample of the strip chart.
+const TICK: Duration = Duration::from_millis(100);
+/// Samples before the switch dies.
+const TICKS_BEFORE: u32 = 30;
+/// Samples while it is dead.
+const TICKS_DEAD: u32 = 30;
+/// Samples after its revival.
+const TICKS_AFTER: u32 = 30;
+/// Size of the file that is sent, again and again, through the outage.
+const FILE_BYTES: u64 = 64 << 20;
+
+/// What the outage did.
+#[derive(Debug)]
+struct Outage {
+    /// What the bundles tell of it, and of false alarms since they were started.
+    told: Vec<Measure>,
+    /// What the daemon that noticed first saw.
+    reason: String,
+    /// The checksummed transfer.
+    transfer: transfer::Outcome,
+    /// The iperf3 connection, or why it was lost.
+    flow: Result<iperf::Outcome, String>,
+    /// From the black hole to the start of the transfer's longest stall, in milliseconds; negative: before it.
+    stall_after_kill_ms: f64,
+    /// Mean of what the device received while the switch was dead, Gbit/s.
+    gbps_while_dead: f64,
+}
+
+impl Outage {
+    /// A figure that the bundles tell.
+    fn told(&self, figure: Figure) -> Option<f64> {
+        self.told.iter().find(|measure| measure.figure == figure).map(|measure| measure.value)
+    }
+}
+
+/// Runs the phase from the first host to the second; the bundles were started at `since_ns`.
+fn run_outage(
+    topology: &Topology,
+    bundles: &[Bundle<'_>],
+    link: Bitrate,
+    since_ns: u64,
+    seed: u64,
+) -> Result<Outage> {
+    let (client, receiver) = (topology.host(0), topology.host(1));
+    let source = {
+        let _step = progress::step("writing a file of random bytes");
+        Source::random(FILE_BYTES, seed)
+    };
+    let _server = Server::start(receiver, Stream::Tcp)?;
+    let transfer = Transfer::start(client, receiver, SocketAddr::new(bundle::address(1), 0), source)?;
+    let duration = TICK * (TICKS_BEFORE + TICKS_DEAD + TICKS_AFTER);
+    let flow = Flow::tcp(bundle::address(1), u32::try_from(duration.as_secs())?).start(client)?;
+
+    println!("\n  The bundle while switch s{} dies and returns:\n", VICTIM + 1);
+    let mut strip = Strip::new(&rows(link), TICK.as_secs_f64());
+    let changes = watch(topology, receiver, &mut strip)?;
+    let [killed, revived] = changes.each_ref().map(|change| change.moment);
+
+    let _step = progress::step("letting both connections end");
+    let flow = flow.finish().map_err(|error| format!("{error:#}"));
+    let transfer = transfer.finish()?;
+    let ends = bundles.iter().map(Bundle::status).collect::<Result<Vec<_>>>()?;
+    let notices = ends.iter().filter_map(|end| end.first_event(LINK_DOWN, VICTIM, killed.before_ns));
+    let first = notices.min_by_key(|event| event.at_ns);
+    Ok(Outage {
+        told: Faults::death(VICTIM, killed, revived).figures(bundles, NICS.len() - 1, since_ns)?,
+        reason: first.map(|event| event.detail.clone()).unwrap_or_default(),
+        stall_after_kill_ms: (transfer.gaps.longest().at_ns as f64 - killed.after_ns as f64) / 1e6,
+        gbps_while_dead: mean_gbps(&changes),
+        transfer,
+        flow,
+    })
+}
+
+/// Label of each row of the strip chart and its full bar in Gbit/s.
+fn rows(link: Bitrate) -> [(&'static str, f64); 3] {
+    let link = link.bits_per_second() as f64 / 1e9;
+    let [device, first, second] = NICS;
+    [(device, 2.0 * link), (first, link), (second, link)]
+}
+
+/// A change of the switch and what the device had received by then.
+struct Change {
+    moment: Moment,
+    bytes: u64,
+}
+
+/// Shows what arrives, a sample per tick, and kills and revives the switch on the way.
+fn watch(topology: &Topology, receiver: &Namespace, strip: &mut Strip) -> Result<[Change; 2]> {
+    let mut sampler = Sampler::start(receiver)?;
+    sampler.show(strip, TICKS_BEFORE)?;
+    let killed = Change { moment: topology.kill_switch(VICTIM)?, bytes: sampler.bytes()?[0] };
+    strip.mark("s2 dead");
+    sampler.show(strip, TICKS_DEAD)?;
+    let revived = Change { moment: topology.revive_switch(VICTIM)?, bytes: sampler.bytes()?[0] };
+    strip.mark("s2 alive");
+    sampler.show(strip, TICKS_AFTER)?;
+    Ok([killed, revived])
+}
+
+/// Reads the receiver's counters tick by tick.
+struct Sampler<'a> {
+    receiver: &'a Namespace,
+    bytes: [u64; 3],
+    at: Instant,
+}
+
+impl Sampler<'_> {
+    fn start(receiver: &Namespace) -> Result<Sampler<'_>> {
+        let at = Instant::now();
+        Ok(Sampler { receiver, bytes: received_bytes(receiver, NICS)?, at })
+    }
+
+    fn bytes(&self) -> Result<[u64; 3]> {
+        received_bytes(self.receiver, NICS)
+    }
+
+    fn show(&mut self, strip: &mut Strip, ticks: u32) -> Result<()> {
+        for _ in 0..ticks {
+            thread::sleep((self.at + TICK).saturating_duration_since(Instant::now()));
+            let (bytes, at) = (self.bytes()?, Instant::now());
+            let seconds = at.duration_since(self.at).as_secs_f64();
+            let speed = |(now, before): (u64, u64)| (now - before) as f64 * 8e-9 / seconds;
+            let gbps: Vec<f64> = bytes.into_iter().zip(self.bytes).map(speed).collect();
+            strip.push(&gbps);
+            (self.bytes, self.at) = (bytes, at);
+        }
+        Ok(())
+    }
+}
+
+/// What the device received between two changes, in 10^9 bits per second.
+fn mean_gbps([from, to]: &[Change; 2]) -> f64 {
+    (to.bytes - from.bytes) as f64 * 8.0 / (to.moment.after_ns - from.moment.after_ns) as f64
 }

@@ -2,10 +2,7 @@
 //!
 //! Two hosts, one unshaped cable, sealed cells; the engines take turns over the same daemons (`tabane receive`). Nothing is
 //! pinned: sender, echo, both daemons and the kernel share the machine's processors as they come.
-//!
-//! [`waiting`] has one ping-pong, and quiet.
-
-pub mod waiting;
+//! Beside the loads there is one ping-pong, and quiet; the bench has these, too.
 
 use std::net::SocketAddr;
 use std::process::ExitCode;
@@ -16,14 +13,14 @@ use anyhow::Result;
 use clap::Args;
 use clap::builder::RangedU64ValueParser;
 use tabane_engine::receive::Method;
-
-use tabane_kit::bundle::{self, Bundle, DEVICE};
-use tabane_kit::cpu::used_during;
-use tabane_kit::options::Common;
+use tabane_kit::bundle::{self, Bundle, Common, DEVICE};
+use tabane_kit::counters::used_during;
 use tabane_kit::progress;
 use tabane_kit::report::{Report, Table, Verdict};
 use tabane_kit::topology::{LinkPlan, Plan, Topology, Wiring, address};
 use tabane_kit::workload::{Stream, echoes, ping_pong};
+
+use crate::number;
 
 /// Lets `bundles` wait by `engine`.
 pub fn choose(engine: Method, bundles: &[Bundle<'_>]) -> Result<()> {
@@ -108,7 +105,7 @@ pub fn run(options: &Options) -> Result<ExitCode> {
         let (client, server) = (topology.host(0), topology.host(1));
         let trips = ping_pong::play(client, server, (address(0, 1), 0).into(), Stream::Tcp, BARE)?;
         report.push("veth.p50_us", "µs", trips.p50_us);
-        waiting::take(&topology, &bundles, &mut report)?;
+        take_waiting(&topology, &bundles, &mut report)?;
         drop(step);
         for (load, engine) in loads.iter().flat_map(|load| Method::ALL.map(|engine| (*load, engine))) {
             let what = format!("round {round} of {rounds}: {load}/s, {}", engine.name());
@@ -117,7 +114,7 @@ pub fn run(options: &Options) -> Result<ExitCode> {
         }
     }
     report.cover_part(options.quick || !options.loads.is_empty());
-    waiting::write(&mut report, "veth.p50_us");
+    write_waiting(&mut report, "veth.p50_us");
     report.field("seconds", seconds);
     report.field("rounds", rounds);
     report.field("pinning", "none");
@@ -170,5 +167,69 @@ fn write(report: &mut Report, loads: &[u64]) {
         }
         table.row(row);
     }
+    report.show(table);
+}
+
+// How daemons wait: each receive engine under one ping-pong, and when nothing moves.
+//
+// Part of [`super`], and of the bench. The engines take turns over the same daemons.
+
+/// Most of the median round trip, as a multiple of bare veth's in the same run: a prototype that spun reached 30 µs beside 56.
+const OF_VETH_MAX: f64 = 0.54;
+/// What a daemon with nothing to do may take of a processor, in percent: heartbeats wake it, and machines differ (docs/limits.md).
+const IDLE_MAX: f64 = 1.7;
+/// How long the ping-pong lasts, and the quiet after it.
+const PLAY: Duration = Duration::from_secs(1);
+const QUIET: Duration = Duration::from_secs(2);
+
+/// What is measured: name in files, name for people, unit. Time is that of one processor, per daemon.
+const WAITING: [(&str, &str, &str); 4] = [
+    ("p50_us", "p50, µs", "µs"),
+    ("p99_us", "p99, µs", "µs"),
+    ("busy_percent", "CPU per daemon, %", "%"),
+    ("idle_percent", "idle, %", "%"),
+];
+
+/// Takes a sample of each.
+pub fn take_waiting(topology: &Topology, bundles: &[Bundle<'_>], report: &mut Report) -> Result<()> {
+    let (at, daemons) = (SocketAddr::new(bundle::address(1), 0), bundles.len() as f64);
+    for engine in Method::ALL {
+        choose(engine, bundles)?;
+        thread::sleep(SETTLE);
+        let play = || ping_pong::play(topology.host(0), topology.host(1), at, Stream::Tcp, PLAY);
+        let (trips, busy) = share_during(bundles, play)?;
+        thread::sleep(SETTLE);
+        let ((), idle) = share_during(bundles, || {
+            thread::sleep(QUIET);
+            Ok(())
+        })?;
+        for ((figure, _, unit), value) in
+            WAITING.iter().zip([trips.p50_us, trips.p99_us, busy / daemons, idle / daemons])
+        {
+            report.push(waiting_key(engine, figure), unit, value);
+        }
+    }
+    Ok(())
+}
+
+fn waiting_key(engine: Method, figure: &str) -> String {
+    format!("receive.{}.{figure}", engine.name())
+}
+
+/// Judges and shows the engines; `veth`: the key of bare veth's round trip in the same run.
+pub fn write_waiting(report: &mut Report, veth: &str) {
+    let heads = WAITING.map(|(_, label, _)| label);
+    let mut table =
+        Table::new(&["receive engine"].into_iter().chain(heads).chain(["p50 of veth"]).collect::<Vec<_>>());
+    let of_veth = |report: &Report, engine| report.ratio(&waiting_key(engine, "p50_us"), veth);
+    for engine in Method::ALL {
+        let medians = WAITING.map(|(figure, ..)| number(report.median(&waiting_key(engine, figure))));
+        let ratio = number(of_veth(report, engine));
+        table.row([engine.name().to_owned()].into_iter().chain(medians).chain([ratio]).collect());
+    }
+    let idle = report.median(&waiting_key(Method::Adaptive, "idle_percent"));
+    let ratio = of_veth(report, Method::Adaptive);
+    report.verdict(Verdict::at_most("receive.adaptive.p50_of_veth", ratio, OF_VETH_MAX));
+    report.verdict(Verdict::at_most("receive.adaptive.idle_percent", idle, IDLE_MAX));
     report.show(table);
 }

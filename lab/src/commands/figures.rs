@@ -15,7 +15,7 @@ use anyhow::{Context, Result};
 use clap::Args;
 
 use super::compare::Kept;
-use crate::figures::number;
+use crate::number;
 use tabane_kit::report::Samples;
 
 /// The page of all figures that are quoted.
@@ -102,7 +102,6 @@ fn row(samples: &Samples, over: Option<&Samples>) -> String {
 }
 
 /// The figures of the page, by `RUN.NAME`.
-#[must_use]
 pub fn values(page: &str) -> BTreeMap<String, String> {
     let (mut values, mut run) = (BTreeMap::new(), "");
     for line in page.lines() {
@@ -116,7 +115,6 @@ pub fn values(page: &str) -> BTreeMap<String, String> {
 }
 
 /// A page whose links `[FIGURE][RUN.NAME]` have the figures as they are.
-#[must_use]
 pub fn quoted(text: &str, values: &BTreeMap<String, String>) -> String {
     let mut parts = text.split("][");
     let mut whole = parts.next().unwrap_or_default().to_owned();

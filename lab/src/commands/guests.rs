@@ -9,10 +9,8 @@
 //!   left behind:              MET            LOST         BACK          figures
 //! ```
 //!
-//! 1. [`device`]: where a guest finds the memory.
-//! 2. [`node`]: what each guest does.
+//! [`node`]: what each guest does.
 
-mod device;
 mod node;
 
 use std::path::PathBuf;
@@ -25,13 +23,12 @@ use clap::builder::RangedU64ValueParser;
 use serde::de::DeserializeOwned;
 
 use node::Meeting;
+use tabane_kit::bundle::{Common, Window};
 use tabane_kit::clock::wait_for;
 use tabane_kit::guest::{self, Guest, Visit};
-use tabane_kit::options::Common;
 use tabane_kit::prerequisites::{BUSYBOX, MODPROBE, QEMU, Tool};
 use tabane_kit::progress;
 use tabane_kit::report::{Report, Table, Verdict};
-use tabane_kit::window::Window;
 
 /// What the command needs besides the sandbox's own tools.
 pub const TOOLS: &[Tool] = &[QEMU, MODPROBE, BUSYBOX];

@@ -19,14 +19,13 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use tabane_kit::bonding;
-use tabane_kit::bundle::{self, Bundle};
+use tabane_kit::bundle::{self, Bundle, Common};
 use tabane_kit::clock::wait_for;
 use tabane_kit::guest::{self, Model, pair};
 use tabane_kit::netns::Namespace;
-use tabane_kit::options::Common;
 use tabane_kit::status::Questions;
 use tabane_kit::topology::nic;
-use tabane_kit::workload::ping::ping;
+use tabane_kit::workload::ping_pong::ping;
 
 /// Links that are used together.
 pub(super) const LINKS: usize = 2;
@@ -53,7 +52,6 @@ pub struct PairOptions {
 
 impl PairOptions {
     /// Whether this is the work of one of the guests.
-    #[must_use]
     pub fn is_inside(&self) -> bool {
         self.side.is_some()
     }

@@ -1,39 +1,34 @@
 //! Left alone among faults: connections of TCP, QUIC and UDP through a bundle, while links, NICs and daemons fail at
 //! random for as long as it is told to.
 //!
-//! 1. [`agenda`]: which faults, when, and for how long; all of it follows from the seed.
-//! 2. [`fault`]: how each begins and ends.
-//! 3. [`connections`]: what has to live on, every byte of it checked.
-//! 4. [`vitals`]: memory and file descriptors of the daemons, so that what leaks is seen.
-//! 5. [`summary`]: nothing lost, nothing damaged, nothing grown.
+//! 1. [`agenda`]: which faults, when, and for how long, all of which follows from the seed; and how each begins and ends.
+//! 2. [`connections`]: what has to live on, every byte of it checked.
+//! 3. Memory and file descriptors of the daemons, so that what leaks is seen.
+//! 4. What is wanted: nothing lost, nothing damaged, nothing grown.
 //!
 //! One link is always sound. The daemon of the first host is halted but never killed: its memory tells of the whole run.
 
 mod agenda;
 mod connections;
-mod fault;
-mod summary;
-mod vitals;
 
 use std::process::ExitCode;
-use std::thread;
 use std::time::{Duration, Instant};
+use std::{fs, thread};
 
 use anyhow::{Context, Result};
 use clap::Args;
 use clap::builder::RangedU64ValueParser;
-
-use agenda::{Agenda, Event};
-use connections::Connections;
-use tabane_kit::bundle::{self, Bundle};
+use serde_json::json;
+use tabane_kit::bundle::{self, Bundle, Common};
 use tabane_kit::clock::wait_for;
-use tabane_kit::options::Common;
-use tabane_kit::progress;
 use tabane_kit::rate::Bitrate;
-use tabane_kit::report::Report;
+use tabane_kit::report::{Report, Samples, Table, Verdict};
 use tabane_kit::status::{PathStatus, PeerStatus, Questions};
 use tabane_kit::topology::{LinkPlan, Plan, Topology, Wiring};
-use vitals::Vitals;
+use tabane_kit::{process, progress, strip};
+
+use agenda::{Agenda, Event};
+use connections::{Connections, Fate};
 
 /// Rate of each link: low, for both ends share the CPUs of this machine.
 const RATE: Bitrate = Bitrate::mbit(50);
@@ -101,7 +96,7 @@ pub fn run(options: &Options) -> Result<ExitCode> {
         Soak { topology: &topology, bundles: &mut bundles, vitals: vec![Vitals::default(); hosts] };
     let end = soak.run(&agenda, common.seed)?;
     let vitals = soak.vitals;
-    summary::write(&mut report, &agenda, &end, &vitals);
+    write(&mut report, &agenda, &end, &vitals);
     Bundle::stop_all(bundles)?;
     report.finish(common.json.as_deref())
 }
@@ -222,6 +217,133 @@ fn state(bundle: &Bundle<'_>) -> String {
     format!("{} with {}; the last event was {last}", status.node, peers.join(", "))
 }
 
+/// Most that the memory of the first host's daemon may grow after it has warmed up.
+const GROWTH_MAX: f64 = 1.05;
+
+/// Writes everything into `report`.
+fn write(report: &mut Report, agenda: &Agenda, end: &End, vitals: &[Vitals]) {
+    let counts = agenda.counts();
+    report.field("seconds", agenda.span().as_secs_f64());
+    report.field("faults", json!(counts));
+    report.field("timetable", json!(agenda.timetable()));
+    report.field("connections", json!(end.connections));
+    report.field("whole_after_s", whole_after_s(end));
+    report.field("slowest_event_s", end.slowest.map(|(_, took)| took.as_secs_f64()));
+    report.show(connections(&end.connections));
+    report
+        .show("  stall: longest time in which nothing arrived, in seconds; missing: share of the datagrams");
+    for Fate { name, lost, .. } in &end.connections {
+        if let Some(lost) = lost {
+            report.show(format!("  lost: {name}: {lost}"));
+        }
+    }
+    if let Some((event, took)) = end.slowest {
+        report.show(format!("  what took longest to make happen: {event}, {:.2} s", took.as_secs_f64()));
+    }
+    for state in end.whole_after.as_ref().err().into_iter().flatten() {
+        report.show(format!("  not whole again: {state}"));
+    }
+    let mut faults = Table::new(&["fault", "times"]);
+    for (kind, count) in &counts {
+        faults.row(vec![kind.label().to_string(), count.to_string()]);
+    }
+    report.show(format!("\n{faults}"));
+    report.show("  resident memory of the daemons over the run; only the first one has never been killed");
+    for (host, vitals) in vitals.iter().enumerate() {
+        let memory = Samples::new("MiB", vitals.memory.clone());
+        report.show(format!("  h{}  {} {:.1} MiB at most", host + 1, vitals.figure(), memory.max()));
+        report.samples(format!("h{}.memory", host + 1), memory);
+        report
+            .samples(format!("h{}.descriptors", host + 1), Samples::new("open", vitals.descriptors.clone()));
+    }
+    judge(report, counts.values().sum(), end, vitals);
+}
+
+fn whole_after_s(end: &End) -> Option<f64> {
+    end.whole_after.as_ref().ok().map(Duration::as_secs_f64)
+}
+
+fn judge(report: &mut Report, faults: usize, end: &End, vitals: &[Vitals]) {
+    let lost = end.connections.iter().filter(|fate| fate.lost.is_some()).count();
+    let damaged: u64 = end.connections.iter().map(|fate| fate.damaged).sum();
+    report.verdict(Verdict::at_least("faults", faults as f64, 1.0));
+    report.verdict(Verdict::equals("connections_lost", lost, 0));
+    report.verdict(Verdict::equals("files_and_datagrams_damaged", damaged, 0));
+    let (whole_after_s, most) = (whole_after_s(end).unwrap_or(f64::NAN), WHOLE_WITHIN.as_secs_f64());
+    report.verdict(Verdict::at_most("whole_again_after_s", whole_after_s, most));
+    report.verdict(Verdict::at_most("h1.memory_growth", vitals[0].growth(), GROWTH_MAX));
+    for (host, vitals) in vitals.iter().enumerate() {
+        if let [before, after] = vitals.descriptors_whole[..] {
+            report.verdict(Verdict::equals(&format!("h{}.descriptors", host + 1), after, before));
+        }
+    }
+}
+
+fn connections(fates: &[Fate]) -> Table {
+    let mut table = Table::new(&["connection", "MB", "stall", "after", "missing", "damaged", "lost"]);
+    for fate in fates {
+        table.row(vec![
+            fate.name.clone(),
+            format!("{:.1}", fate.bytes as f64 / 1e6),
+            format!("{:.2}", fate.stall_s),
+            format!("{:.1}", fate.stall_at_s),
+            fate.lost_share.map_or(String::new(), |share| format!("{:.2} %", share * 100.0)),
+            fate.damaged.to_string(),
+            if fate.lost.is_some() { "LOST" } else { "no" }.to_string(),
+        ]);
+    }
+    table
+}
+
+/// Columns of the figure.
+const COLUMNS: usize = 60;
+
+/// What a daemon had at each look.
+#[derive(Clone, Debug, Default)]
+struct Vitals {
+    /// Resident memory in MiB.
+    memory: Vec<f64>,
+    /// Open file descriptors.
+    descriptors: Vec<f64>,
+    /// The same at the moments in which the bundle is whole.
+    descriptors_whole: Vec<u64>,
+}
+
+impl Vitals {
+    /// Looks at the process `pid`.
+    fn look(&mut self, pid: u32) -> Result<()> {
+        self.memory.push(process::resident_mib(pid)?);
+        self.descriptors.push(descriptors(pid)? as f64);
+        Ok(())
+    }
+
+    /// The same, at a moment in which the bundle is whole.
+    fn look_whole(&mut self, pid: u32) -> Result<()> {
+        self.descriptors_whole.push(descriptors(pid)?);
+        self.look(pid)
+    }
+
+    /// Most memory in the last third as a multiple of the most in the third before: the first is for warming up.
+    fn growth(&self) -> f64 {
+        let third = self.memory.len() / 3;
+        let most = |memory: &[f64]| memory.iter().copied().fold(0.0, f64::max);
+        let (early, late) = self.memory[third..].split_at(third);
+        most(late) / most(early)
+    }
+
+    /// A bar of memory per part of the run, the full one the most.
+    fn figure(&self) -> String {
+        let most = self.memory.iter().copied().fold(0.0, f64::max);
+        let parts = self.memory.chunks(self.memory.len().div_ceil(COLUMNS).max(1));
+        parts.map(|part| strip::bar(part.iter().sum::<f64>() / part.len() as f64, most)).collect()
+    }
+}
+
+fn descriptors(pid: u32) -> Result<u64> {
+    let path = format!("/proc/{pid}/fd");
+    Ok(fs::read_dir(&path).context(path)?.count() as u64)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -230,5 +352,20 @@ mod tests {
     fn minutes_may_be_parts_of_one() {
         assert_eq!(minutes("0.5"), Ok(Duration::from_secs(30)));
         assert!(minutes("0").is_err() && minutes("NaN").is_err() && minutes("x").is_err());
+    }
+
+    #[test]
+    fn growth_leaves_the_first_third_out() {
+        let vitals = |memory: &[f64]| Vitals { memory: memory.to_vec(), ..Vitals::default() };
+        assert!((vitals(&[1.0, 5.0, 10.0, 10.0, 10.0, 12.0]).growth() - 1.2).abs() < 1e-9);
+        assert!(vitals(&[]).growth().is_nan());
+    }
+
+    #[test]
+    fn this_process_has_memory_and_descriptors() {
+        let mut vitals = Vitals::default();
+        vitals.look_whole(std::process::id()).unwrap();
+        assert!(vitals.memory[0] > 0.1 && vitals.descriptors_whole[0] >= 3);
+        assert_eq!(vitals.figure(), "█");
     }
 }

@@ -1,9 +1,8 @@
 //! What a place or a contestant cannot do: one sentence each, so that nothing is left out in silence.
 
-use super::contestant::{Contestant, With};
+use super::contestant::{CONNECTIONS_MAX, Contestant, With};
 use super::course::{self, Condition};
 use super::plan::{BundleOptions, Flow, FlowKind, Link, Over, Place, Quality, Scenario};
-use super::tunnel::CONNECTIONS_MAX;
 use tabane_kit::prerequisites::{NFT, Tool, is_installed};
 use tabane_kit::workload::app::App;
 

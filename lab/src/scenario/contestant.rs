@@ -6,19 +6,19 @@ use std::time::Duration;
 
 use anyhow::Result;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
-use tabane_proto::PolicyKind;
-
-use super::plan::{Place, Scenario};
-use super::tunnel::{self, Tunnel};
-use super::units::{Form, named};
+use tabane_kit::bonding;
 use tabane_kit::bundle::{self, Bundle, DEVICE, Protection};
 use tabane_kit::clock::wait_for;
 use tabane_kit::netns::Namespace;
-use tabane_kit::prerequisites::{TEAMNL, Tool};
+use tabane_kit::prerequisites::{Missing, TEAMNL, Tool, is_installed};
+use tabane_kit::process::Process;
 use tabane_kit::topology::{Topology, address, nic};
 use tabane_kit::workload::watchers::Watchers;
-use tabane_kit::workload::{Stream, ping_pong};
-use tabane_kit::{bonding, mptcp};
+use tabane_kit::workload::{Stream, ping_pong, wait_until_listening};
+use tabane_proto::PolicyKind;
+
+use super::plan::{Place, Scenario};
+use super::units::{Form, named};
 
 /// How long a path of the kernel's may take to carry its first packet; LACP needs some seconds.
 const CARRIES_WITHIN: Duration = Duration::from_secs(20);
@@ -199,7 +199,7 @@ impl Contestant {
             Contestant::Aggligator if place == Place::Guest => {
                 Some("it is no part of a kernel, and slow in a machine that is emulated".into())
             }
-            Contestant::Aggligator => tunnel::require().err().map(|missing| missing.to_string()),
+            Contestant::Aggligator => require().err().map(|missing| missing.to_string()),
             _ => None,
         }
     }
@@ -239,7 +239,7 @@ impl Contestant {
     /// Where flow `number` of those that run at once arrives at `host`; port 0 is any.
     pub(super) fn at(self, scenario: &Scenario, host: u8, number: usize) -> SocketAddr {
         if self == Contestant::Aggligator {
-            return tunnel::at(number);
+            return at(number);
         }
         SocketAddr::new(self.address(scenario, host), 0)
     }
@@ -255,7 +255,7 @@ impl Contestant {
         let mut way = Way { bundles: Vec::new(), watchers: Vec::new(), tunnel: None, is_ordered };
         match self {
             Contestant::BestLink | Contestant::Netem => {}
-            Contestant::Mptcp => mptcp::announce(topology)?,
+            Contestant::Mptcp => bonding::announce_subflows(topology)?,
             Contestant::Kernel(key) => {
                 start_kernels(topology, key)?;
                 wait_until_it_carries(topology, self.address(scenario, 1))?;
@@ -264,7 +264,7 @@ impl Contestant {
                 way.tunnel = Some(Tunnel::start(topology)?);
                 // It takes a connection before it knows whether anybody is there on the other side.
                 let [client, server] = [0, 1].map(|host| topology.host(host));
-                ping_pong::play(client, server, tunnel::at(0), Stream::Tcp, TRY_WITHIN)?;
+                ping_pong::play(client, server, at(0), Stream::Tcp, TRY_WITHIN)?;
             }
             Contestant::Bundle(..) => {
                 let over = scenario.bundle.over;
@@ -364,5 +364,67 @@ impl Serialize for Contestant {
 impl<'de> Deserialize<'de> for Contestant {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Contestant, D::Error> {
         <Contestant as Form>::deserialize(deserializer)
+    }
+}
+
+// agg-tunnel, of Aggligator: it runs in user space and carries connections to a port of one host's loopback address over
+// all links to the same port of the other host's.
+//
+// Who measures it connects to that address, so its ports have to be known beforehand. It carries TCP only.
+
+/// The program.
+const PROGRAM: &str = "agg-tunnel";
+/// Where it listens for its other half.
+const LISTENS: u16 = 5800;
+/// Most connections at once; each has a port of its own.
+pub(super) const CONNECTIONS_MAX: u16 = 16;
+/// The first of these ports.
+const FIRST_PORT: u16 = 7001;
+
+/// Both ends of a tunnel; they end with the value.
+#[derive(Debug)]
+pub(super) struct Tunnel {
+    ends: [Process; 2],
+}
+
+/// Checks that the program is there; no Debian package holds it.
+pub(super) fn require() -> Result<(), Missing> {
+    if is_installed(PROGRAM) {
+        return Ok(());
+    }
+    Err(Missing::new(format!("{PROGRAM} not found: install it with `cargo install aggligator-util`")))
+}
+
+/// Where connection `number`, below [`CONNECTIONS_MAX`], is carried: on the client where it goes to, on the server where it arrives.
+pub(super) fn at(number: usize) -> SocketAddr {
+    let number = u16::try_from(number).unwrap_or(0);
+    SocketAddr::new(Ipv4Addr::LOCALHOST.into(), FIRST_PORT + number)
+}
+
+impl Tunnel {
+    /// Starts both ends, and waits until they take connections.
+    pub(super) fn start(topology: &Topology) -> Result<Tunnel> {
+        let ports = || (0..CONNECTIONS_MAX).map(|number| FIRST_PORT + number);
+        let (client, server) = (topology.host(0), topology.host(1));
+
+        let mut serve = server.command(PROGRAM);
+        serve.args(["server", "--no-monitor", "--tcp", &LISTENS.to_string()]);
+        serve.args(ports().map(|port| format!("--port={port}")));
+
+        let mut connect = client.command(PROGRAM);
+        connect.args(["client", "--ipv4", "--no-monitor"]);
+        connect.args(ports().map(|port| format!("--port={port}:{port}")));
+        for link in 0..topology.nics().len() {
+            connect.args(["--tcp", &format!("{}:{LISTENS}", address(link, 1))]);
+        }
+        let ends = [Process::start(serve)?, Process::start(connect)?];
+        wait_until_listening(server, LISTENS, PROGRAM)?;
+        wait_until_listening(client, FIRST_PORT, PROGRAM)?;
+        Ok(Tunnel { ends })
+    }
+
+    /// Ends both.
+    pub(super) fn stop(self) -> Result<()> {
+        self.ends.into_iter().try_for_each(|end| end.stop().map(drop))
     }
 }

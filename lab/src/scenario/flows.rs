@@ -13,10 +13,9 @@ use tabane_kit::clock::monotonic_ns;
 use tabane_kit::netns::Namespace;
 use tabane_kit::workload::Stream;
 use tabane_kit::workload::app::{self, App};
-use tabane_kit::workload::gaps::Gaps;
 use tabane_kit::workload::ping_pong::{self, RoundTrips};
 use tabane_kit::workload::sequence::{self, Pace, Sequence};
-use tabane_kit::workload::transfer::{self, Carrier, Source, Transfer};
+use tabane_kit::workload::transfer::{self, Carrier, Gaps, Source, Transfer};
 
 /// What a stream sends again and again: small, so that the last copy ends soon.
 const COPY_BYTES: u64 = 1 << 20;

@@ -7,7 +7,7 @@ use super::contestant::Contestant;
 use super::figure::{Figure, Measure};
 use super::plan::{FlowKind, Place, Scenario, Want};
 use super::{Outcome, Run, Seen};
-use crate::figures::number;
+use crate::number;
 use tabane_kit::report::{Report, Samples, Table, Verdict};
 
 /// What counts as offered, in percent: a datagram or two may miss the end.

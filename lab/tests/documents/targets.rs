@@ -1,9 +1,11 @@
-//! Make targets, and the programs that they install.
+//! Make targets, and the programs that they install; and what the list of limits names.
 
 use std::collections::BTreeSet;
 use std::fs;
+use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result, ensure};
+use tabane_kit::report::Limits;
 
 use crate::documents::pages::{all, none, root, typed};
 
@@ -52,4 +54,22 @@ pub(crate) fn the_image_has_all_programs() -> Result<()> {
     let programs = programs.context("no PROGRAMS in the Makefile")?.split_whitespace();
     let lacks = programs.filter(|name| !words.contains(&*format!("target/release/{name}")));
     none(&lacks.map(|name| format!("packaging/Containerfile: no {name}")).collect::<Vec<_>>())
+}
+
+/// docs/limits.md names commands of `tabane-lab`, and scenarios, that there are.
+pub(crate) fn limits_name_what_there_is() -> Result<()> {
+    let is_command = |name: &str| -> Result<bool> {
+        let mut lab = Command::new(env!("CARGO_BIN_EXE_tabane-lab"));
+        Ok(lab.args([name, "--help"]).stdout(Stdio::null()).stderr(Stdio::null()).status()?.success())
+    };
+    ensure!(is_command("run")? && is_command("bench")? && !is_command("bank")?, "`--help` tells nothing");
+    let (list, mut complaints) = (Limits::checked_in()?, Vec::new());
+    for name in list.commands() {
+        complaints.extend((!is_command(name)?).then(|| format!("docs/limits.md: no command {name}")));
+    }
+    let scenarios = root().join("lab/scenarios");
+    let lacks =
+        list.scenarios().into_iter().filter(|name| !scenarios.join(name).with_extension("toml").exists());
+    complaints.extend(lacks.map(|name| format!("docs/limits.md: lab/scenarios has no {name}.toml")));
+    none(&complaints)
 }

@@ -8,14 +8,13 @@ use anyhow::{Context, Result, ensure};
 use tabane_kit::bundle::{Bundle, DEVICE, Options, Protection};
 use tabane_kit::clock::wait_for;
 use tabane_kit::netns::Namespace;
+use tabane_kit::process;
 use tabane_kit::systemd::{Systemd, UNITS};
-use tabane_kit::tool;
 use tabane_kit::topology::{Topology, nic};
 
 use crate::case::Case;
 use crate::traffic::fits_in::{BRIDGE, NETWORKD, crosses, has_address, other_address};
-use crate::traffic::package;
-use crate::traffic::package::{PACKAGE, ROOT, SERVICE, shell};
+use crate::traffic::package::{self, PACKAGE, ROOT, SERVICE, shell};
 use crate::traffic::stage::{FAST, options, plan};
 use crate::traffic::systemd::whole;
 
@@ -122,7 +121,7 @@ fn ansible() -> Result<()> {
     let topology = Topology::build(plan(&[FAST; LINKS]))?;
     let directory = tempfile::tempdir()?;
     let key = directory.path().join("key");
-    tool::run(topology.host(1).command(options()?.program).arg("genkey").arg(&key))?;
+    process::run(topology.host(1).command(options()?.program).arg("genkey").arg(&key))?;
     let secret = fs::read(&key)?;
     let role: Vec<(String, &[u8], u32)> = ROLE
         .iter()

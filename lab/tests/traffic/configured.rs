@@ -10,7 +10,7 @@ use anyhow::{Context, Result, ensure};
 use tabane_kit::bundle::{Bundle, address, program};
 use tabane_kit::clock::{monotonic_ns, wait_for};
 use tabane_kit::netns::Namespace;
-use tabane_kit::tool;
+use tabane_kit::process;
 use tabane_kit::topology::{Plan, Topology, address as address_of, nic};
 use tabane_kit::workload::sequence::{Pace, Sequence};
 
@@ -100,7 +100,7 @@ fn write(directory: &Path, name: &str, text: &str) -> Result<PathBuf> {
 fn node_key(directory: &Path, host: usize) -> Result<String> {
     let path = directory.join(format!("node{host}"));
     let mut command = std::process::Command::new(program(None)?);
-    Ok(tool::run(command.args(["genkey", "--node"]).arg(path))?.trim().to_owned())
+    Ok(process::run(command.args(["genkey", "--node"]).arg(path))?.trim().to_owned())
 }
 
 /// Each node speaks a key that the other only accepts.
@@ -170,7 +170,7 @@ fn seen(host: &Namespace, pid: u32) -> Result<()> {
         workers += u32::from(fs::read_to_string(task?.path().join("comm"))?.starts_with("worker "));
     }
     ensure!(workers == 2, "{workers} threads of workers");
-    let sockets = tool::run(host.command("ss").args(["-uanH"]))?;
+    let sockets = process::run(host.command("ss").args(["-uanH"]))?;
     ensure!(sockets.contains(":7555") && sockets.contains(":7556"), "the workers' ports: {sockets}");
     Ok(())
 }

@@ -10,7 +10,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail, ensure};
 use tabane_kit::bundle::{Bundle, DEVICE, Options, Protection, address, address_v6, program};
 use tabane_kit::clock::wait_for;
-use tabane_kit::cpu::first;
+use tabane_kit::counters::first;
 use tabane_kit::prerequisites::{SETPRIV, is_all_powerful};
 use tabane_kit::status::{LINK_DOWN, LINK_UP, Questions};
 use tabane_kit::topology::{LinkPlan, Moment, Plan, Topology, nic};

@@ -10,9 +10,8 @@ use serde_json::Value;
 use tabane_kit::bundle::{Bundle, DEVICE, Options, address, program};
 use tabane_kit::clock::wait_for;
 use tabane_kit::netns::Namespace;
-use tabane_kit::process::Process;
+use tabane_kit::process::{self, Process};
 use tabane_kit::status::Questions;
-use tabane_kit::tool;
 use tabane_kit::topology::Topology;
 use tabane_kit::workload::sequence::{Pace, Sequence};
 
@@ -75,7 +74,7 @@ fn down() -> Result<()> {
 fn speed() -> Result<()> {
     with_bundles(plan(&[FAST; LINKS]), &options()?, |topology, _| {
         let path = format!("/sys/class/net/{DEVICE}/speed");
-        let shown = tool::run(topology.host(0).command("cat").arg(&path))?;
+        let shown = process::run(topology.host(0).command("cat").arg(&path))?;
         ensure!(shown.trim() == "20000", "{path}: {shown}");
         Ok(())
     })

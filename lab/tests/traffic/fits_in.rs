@@ -12,15 +12,14 @@ use tabane_kit::bundle::{Bundle, DEVICE};
 use tabane_kit::clock::wait_for;
 use tabane_kit::netns::Namespace;
 use tabane_kit::prerequisites::{CNI_MACVLAN, Missing, NFT};
+use tabane_kit::process;
 use tabane_kit::systemd::{Systemd, UNITS};
-use tabane_kit::tool;
 use tabane_kit::topology::Topology;
 
 use crate::case::Case;
 use crate::case::Need::{Daemon, That, Tool};
 use crate::traffic::stage::{FAST, options, plan, ready, send_file, with_bundles};
-use crate::traffic::systemd;
-use crate::traffic::systemd::{SERVICE, machine_with, peer, whole};
+use crate::traffic::systemd::{self, SERVICE, machine_with, peer, whole};
 
 const ADDRESSED: &[u8] = include_bytes!("../../../packaging/network/systemd-networkd/10-tb0.network");
 const UNMANAGED: &[u8] =
@@ -125,7 +124,7 @@ fn vlan() -> Result<()> {
     })?;
     if !is_made {
         // Networkd takes no other kind of device for it as long as it knows this file.
-        tool::run(systemd.command("rm").arg(format!("/{NETDEV}")))?;
+        process::run(systemd.command("rm").arg(format!("/{NETDEV}")))?;
         systemd.systemctl("restart systemd-networkd.service")?;
         host.ip(&format!("link add {VLAN} type veth peer name far"))?;
     }
@@ -203,7 +202,7 @@ fn firewall() -> Result<()> {
         topology
             .hosts()
             .iter()
-            .try_for_each(|host| tool::run(host.command("nft").arg("--file").arg(&file)).map(drop))
+            .try_for_each(|host| process::run(host.command("nft").arg("--file").arg(&file)).map(drop))
     };
     load(&chain(""))?;
     let options = options()?;
@@ -230,7 +229,7 @@ fn daemon_set() -> Result<()> {
     let file = directory.path().join("daemonset.yaml");
     let is_taken = |text: &str| {
         fs::write(&file, text)?;
-        tool::run(Command::new(VALIDATE).arg("--strict").arg(&file))
+        process::run(Command::new(VALIDATE).arg("--strict").arg(&file))
     };
     is_taken(DAEMON_SET)?;
     let misspelt = DAEMON_SET.replace("hostNetwork:", "hostNetworks:");
@@ -254,7 +253,7 @@ fn attachment() -> Result<()> {
             command.envs([("CNI_COMMAND", what), ("CNI_CONTAINERID", "pod"), ("CNI_IFNAME", "net1")]);
             let folder = Path::new(CNI_MACVLAN.program).parent().context("a folder of plugins")?;
             command.env("CNI_PATH", folder).env("CNI_NETNS", PathBuf::from("/run/netns").join(pod.name()));
-            tool::run(&mut command)
+            process::run(&mut command)
         };
         let given: Value = serde_json::from_str(&plugin("ADD")?)?;
         let given = given["ips"][0]["address"].as_str().context("no address")?.to_owned();

@@ -18,9 +18,9 @@ use anyhow::{Context, Result, ensure};
 use tabane_kit::bundle::{Bundle, DEVICE, Options, Protection, address};
 use tabane_kit::clock::wait_for;
 use tabane_kit::prerequisites::{DNSMASQ, ETCD, ETCDCTL};
+use tabane_kit::process;
 use tabane_kit::status::Questions;
 use tabane_kit::systemd::UNITS;
-use tabane_kit::tool;
 use tabane_kit::topology::{Plan, Topology, address as address_of, nic};
 use tabane_kit::workload::etcd::Etcd;
 use tabane_kit::workload::fleet::{Dns, Follower, run};
@@ -31,9 +31,8 @@ use tempfile::TempDir;
 use crate::case::Case;
 use crate::case::Need::{self, Daemon, Tool};
 use crate::traffic::stage::{FAST, options, plan};
-use crate::traffic::systemd;
 use crate::traffic::systemd::page::ACCOUNTS;
-use crate::traffic::systemd::{KEY, SERVICE, machine_with};
+use crate::traffic::systemd::{self, KEY, SERVICE, machine_with};
 
 /// As packaged.
 const UNIT: &[u8] = include_bytes!("../../../packaging/tabane-follow@.service");
@@ -93,7 +92,7 @@ impl<'a> Stage<'a> {
         let mut stage = Stage { topology, program, directory, bundles: Vec::new() };
         for name in ["old.key", "new.key"] {
             let mut command = topology.host(0).command(&stage.program);
-            tool::run(command.arg("genkey").arg(stage.file(name)))?;
+            process::run(command.arg("genkey").arg(stage.file(name)))?;
         }
         let options = Options { protection: Protection::KeyFile(stage.file("old.key")), ..options()? };
         for host in 0..HOSTS {
@@ -403,7 +402,7 @@ fn allowed() -> Result<()> {
     for host in 0..2 {
         let key = stage.file(&format!("node{host}.key")).display().to_string();
         let mut genkey = topology.host(host).command(&stage.program);
-        keys.push(tool::run(genkey.args(["genkey", "--node", &key]))?.trim().to_owned());
+        keys.push(process::run(genkey.args(["genkey", "--node", &key]))?.trim().to_owned());
         let options = Options { arguments: vec!["--node-key".to_owned(), key], ..options()? };
         let local = |link| if host == 0 { address_of(link, host).to_string() } else { "0.0.0.0".to_owned() };
         let links: Vec<String> =
@@ -466,7 +465,7 @@ fn unit() -> Result<()> {
         ("etc/client.key", &key, 0o644),
     ];
     let systemd = machine_with(topology.host(0), "", &files)?;
-    tool::run(systemd.command("systemd-sysusers").arg("tabane.conf"))?;
+    process::run(systemd.command("systemd-sysusers").arg("tabane.conf"))?;
     systemd.systemctl(&format!("start {SERVICE} tabane-follow@tb0.service"))?;
 
     let key = directory.path().join("key");
@@ -481,7 +480,7 @@ fn unit() -> Result<()> {
     joined.with_context(|| systemd.said().unwrap_or_default())?;
     let cache = "stat --format %a /var/lib/private/tabane-follow/tb0.json";
     ensure!(
-        tool::run(systemd.command("sh").args(["-c", cache]))?.trim() == "600",
+        process::run(systemd.command("sh").args(["-c", cache]))?.trim() == "600",
         "others may read the cache"
     );
     systemd.systemctl("stop tabane-follow@tb0.service")?;

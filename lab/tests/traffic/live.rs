@@ -7,8 +7,8 @@ use std::process::Command;
 use anyhow::{Context, Result, bail, ensure};
 use tabane_kit::bundle::{Bundle, DEVICE, address, program};
 use tabane_kit::counters::received_bytes;
+use tabane_kit::process;
 use tabane_kit::status::{PathState, PathStatus};
-use tabane_kit::tool;
 use tabane_kit::topology::{Plan, Topology, address as address_of, nic};
 
 use crate::case::{Case, DAEMON, IPERF};
@@ -336,7 +336,7 @@ fn elsewhere(bundle: &Bundle<'_>, directory: &Path) -> Result<()> {
     ensure!(again == "nothing differs\n", "{again}");
     let (own, whole) = (directory.join("own"), directory.join("whole.toml"));
     let (own, whole) = (own.to_str().context("a path")?, whole.to_str().context("a path")?);
-    tool::run(Command::new(program(None)?).args(["genkey", "--node", own]))?;
+    process::run(Command::new(program(None)?).args(["genkey", "--node", own]))?;
     bundle.ask(&["save", DEVICE, whole, "--key", key, "--node-key", own])?;
     let text = fs::read_to_string(whole)?;
     ensure!(text.contains(&format!("node_key = \"{own}\"")), "{text}");

@@ -13,7 +13,7 @@ use anyhow::{Context, Result, ensure};
 use serde::{Deserialize, Serialize};
 use tabane_io::netlink;
 use tabane_kit::bundle::{self, Bundle, Options, Protection};
-use tabane_kit::cpu::{Usage, first};
+use tabane_kit::counters::{Usage, first};
 use tabane_kit::guest::Guest;
 use tabane_kit::topology::{LinkPlan, Plan, Topology, nic};
 use tabane_kit::workload::Stream;

@@ -9,8 +9,8 @@ use std::time::Duration;
 use anyhow::{Context, Result, ensure};
 use tabane_kit::bundle::{Bundle, DEVICE, address, program};
 use tabane_kit::clock::wait_for;
+use tabane_kit::process;
 use tabane_kit::prometheus::{self, Server};
-use tabane_kit::tool;
 use tabane_kit::topology::{Plan, Topology, address as address_of, nic};
 
 use crate::case::Case;
@@ -134,7 +134,7 @@ fn read_by_others() -> Result<()> {
             - value(&before, "tabane_frame_sent_bytes_total", &[])?;
         ensure!(grown >= FILE as f64, "{grown} bytes of frames for a file of {FILE}");
         // The other format, of all bundles of the host.
-        let text = tool::run(topology.host(0).command(program(None)?).arg("metrics"))?;
+        let text = process::run(topology.host(0).command(program(None)?).arg("metrics"))?;
         let said = prometheus::promtool(["check", "metrics"], &text)?;
         ensure!(said.trim().is_empty(), "{said}");
         ensure!(value(&text, "tabane_bundle_up", &[&format!("bundle=\"{DEVICE}\"")])? == 1.0, "{text}");

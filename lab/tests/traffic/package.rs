@@ -13,10 +13,10 @@ use nix::mount::{MsFlags, mount};
 use tabane_kit::bundle::{Bundle, DEVICE, Options, Protection, address};
 use tabane_kit::clock::wait_for;
 use tabane_kit::prerequisites::Missing;
+use tabane_kit::process;
 use tabane_kit::rate::Bitrate;
 use tabane_kit::status::Questions;
 use tabane_kit::systemd::{Systemd, UNITS};
-use tabane_kit::tool;
 use tabane_kit::topology::{Topology, nic};
 use tabane_kit::workload::transfer::{Source, Transfer};
 
@@ -185,7 +185,7 @@ fn speed(topology: &Topology, to: IpAddr) -> Result<f64> {
 }
 
 pub(crate) fn shell(machine: &Systemd, line: &str) -> Result<String> {
-    tool::run(machine.command("sh").args(["-c", line]))
+    process::run(machine.command("sh").args(["-c", line]))
 }
 
 fn listed(machine: &Systemd) -> Result<BTreeSet<String>> {
@@ -209,7 +209,7 @@ fn is_documented(machine: &Systemd) -> Result<()> {
         ("zsh", ["-f", "-c", zsh], "_tabane _tabane-probe _tabane-web _tabane-follow"),
         ("fish", ["--private", "-c", "complete -C 'tabane ev' | cut -f 1"], "events"),
     ] {
-        let completed = tool::run(machine.command(program).args(arguments))?;
+        let completed = process::run(machine.command(program).args(arguments))?;
         ensure!(completed.trim() == expected, "{program}: {completed}");
     }
     shell(machine, "ls /usr/lib/*/wireshark/plugins/tabane.lua /usr/share/doc/tabane/copyright").map(drop)

@@ -2,17 +2,16 @@
 //! used by keys alone, what axe-core finds, and how it looks. And the program itself: what it answers on a Unix socket, and the
 //! rights that it keeps.
 
-mod browser;
-
 use std::fs::{self, Permissions};
-use std::io::{Read, Write};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdin, ChildStdout, Stdio};
 use std::time::Duration;
 
-use anyhow::{Context, Result, ensure};
-use serde_json::Value;
+use anyhow::{Context, Result, bail, ensure};
+use serde_json::{Value, json};
 use tabane_kit::bundle::{self, Bundle, DEVICE};
 use tabane_kit::clock::{milliseconds_between, wait_for};
 use tabane_kit::netns::Namespace;
@@ -25,7 +24,6 @@ use crate::case::Case;
 use crate::case::Need::{self, Daemon, That, Tool};
 use crate::traffic::faults::carry;
 use crate::traffic::stage::{FAST, options, plan, ready, under_a_file, with_bundles};
-use browser::{Browser, Look};
 
 const LINKS: usize = 2;
 const VICTIM: usize = 1;
@@ -289,4 +287,113 @@ fn on_a_socket() -> Result<()> {
         ensure!(field("Name") == "tabane-web", "another program answers: {}", field("Name"));
         server.stop()?.success("tabane web told to stop").map(drop)
     })
+}
+
+/// Milliseconds in which a page has to show what is wanted.
+const WITHIN_MS: u64 = 15_000;
+/// Height of the window, in pixels.
+const HEIGHT: u32 = 900;
+
+/// How a page is looked at.
+#[derive(Debug)]
+struct Look {
+    name: &'static str,
+    scheme: &'static str,
+    width: u32,
+}
+
+struct Browser {
+    child: Child,
+    input: ChildStdin,
+    output: BufReader<ChildStdout>,
+    pictures: PathBuf,
+}
+
+impl Browser {
+    /// A browser on `host`; `folder` holds the page's packages.
+    fn start(host: &Namespace, folder: &Path) -> Result<Self> {
+        let pictures = folder.join("../../target/lab/page");
+        fs::create_dir_all(&pictures)?;
+        let mut command = host.command("node");
+        command.arg("test/browser.mjs").arg(CHROMIUM.program).current_dir(folder);
+        let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()?;
+        let (input, output) = (child.stdin.take().context("piped")?, child.stdout.take().context("piped")?);
+        Ok(Self { child, input, output: BufReader::new(output), pictures })
+    }
+
+    /// Has it do something; gives the value, and when it was done, by CLOCK_MONOTONIC.
+    fn ask(&mut self, deed: &Value) -> Result<(Value, u64)> {
+        writeln!(self.input, "{deed}").context("the browser has ended")?;
+        let mut line = String::new();
+        self.output.read_line(&mut line)?;
+        let mut answer: Value = serde_json::from_str(&line).with_context(|| format!("{deed}: {line:?}"))?;
+        if let Some(error) = answer["error"].as_str() {
+            let page = if deed["do"] == "shows" { self.value("document.body.innerText").ok() } else { None };
+            bail!("{deed}: {error}{}", page.map(|page| format!("; the page is {page}")).unwrap_or_default());
+        }
+        Ok((answer["ok"].take(), answer["at_ns"].as_u64().unwrap_or_default()))
+    }
+
+    fn open(&mut self, url: &str, look: &Look) -> Result<()> {
+        let Look { scheme, width, .. } = look;
+        let deed = json!({ "do": "open", "url": url, "width": width, "height": HEIGHT, "scheme": scheme });
+        self.ask(&deed).map(drop)
+    }
+
+    /// Waits until the script's value is true, and gives the moment.
+    fn shows(&mut self, script: &str) -> Result<u64> {
+        self.ask(&json!({ "do": "shows", "script": script, "within": WITHIN_MS })).map(|(_, at_ns)| at_ns)
+    }
+
+    fn value(&mut self, script: &str) -> Result<Value> {
+        self.ask(&json!({ "do": "value", "script": script })).map(|(value, _)| value)
+    }
+
+    fn click(&mut self, at: &str) -> Result<()> {
+        self.ask(&json!({ "do": "click", "at": at })).map(drop)
+    }
+
+    fn select(&mut self, at: &str, option: &str) -> Result<()> {
+        self.ask(&json!({ "do": "select", "at": at, "option": option })).map(drop)
+    }
+
+    /// Presses Tab until an element has the focus.
+    fn tab_to(&mut self, to: &str) -> Result<()> {
+        self.ask(&json!({ "do": "tab", "to": to })).map(drop)
+    }
+
+    fn press(&mut self, key: &str) -> Result<()> {
+        self.ask(&json!({ "do": "press", "key": key })).map(drop)
+    }
+
+    /// What axe-core finds.
+    fn axe(&mut self) -> Result<Vec<String>> {
+        let (findings, _) = self.ask(&json!({ "do": "axe" }))?;
+        Ok(serde_json::from_value(findings)?)
+    }
+
+    /// Keeps the whole page as a picture.
+    fn picture(&mut self, name: &str) -> Result<()> {
+        let path = self.pictures.join(format!("{name}.png"));
+        self.ask(&json!({ "do": "picture", "path": path })).map(drop)
+    }
+
+    /// Errors of the page.
+    fn complaints(&mut self) -> Result<Vec<String>> {
+        let (complaints, _) = self.ask(&json!({ "do": "complaints" }))?;
+        Ok(serde_json::from_value(complaints)?)
+    }
+
+    /// Those before are as wanted.
+    fn forget_complaints(&mut self) -> Result<()> {
+        self.ask(&json!({ "do": "forget" })).map(drop)
+    }
+
+    /// Ends it and waits for its end.
+    fn end(self) -> Result<()> {
+        let Self { mut child, input, .. } = self;
+        drop(input);
+        let status = child.wait()?;
+        if status.success() { Ok(()) } else { bail!("the browser: {status}") }
+    }
 }

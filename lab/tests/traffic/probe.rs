@@ -14,8 +14,8 @@ use tabane_kit::emulator::Impairment;
 use tabane_kit::prerequisites::MPIRUN;
 use tabane_kit::rate::Bitrate;
 use tabane_kit::topology::{LinkPlan, Plan, Topology, Wiring, address, nic};
+use tabane_kit::workload::Probe;
 use tabane_kit::workload::mpi::Mpi;
-use tabane_kit::workload::probe::Probe;
 
 use crate::case::Need::{Daemon, Tool};
 use crate::case::{Case, DAEMON};

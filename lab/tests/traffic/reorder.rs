@@ -11,11 +11,11 @@ use std::{env, fs};
 use anyhow::{Context, Result, bail, ensure};
 use tabane_io::netlink::{nic, nic_names};
 use tabane_kernel::{Error, Reorder};
-use tabane_kit::bundle::Bundle;
+use tabane_kit::bundle::{self, Bundle};
 use tabane_kit::guest::{Guest, HERE};
+use tabane_kit::process;
 use tabane_kit::rate::Bitrate;
 use tabane_kit::topology::Topology;
-use tabane_kit::{bundle, tool};
 
 use crate::case::Case;
 use crate::case::Need::{self, Daemon, That};
@@ -174,7 +174,7 @@ fn look(when: &str) -> Result<String> {
     let halves = halves.map(|name| nic(&name)).collect::<Result<Vec<_>, _>>()?;
     ensure!(halves.iter().all(|half| half.link_local.is_none()), "{when}: an address, {halves:?}");
     let halves = halves.len();
-    let qdiscs = tool::run(Command::new("tc").args(["qdisc", "show"]))?;
+    let qdiscs = process::run(Command::new("tc").args(["qdisc", "show"]))?;
     let qdisc = if qdiscs.contains("qdisc tabane") { "a qdisc" } else { "none" };
     Ok(format!("{when}: {halves}, {qdisc}"))
 }
@@ -210,7 +210,7 @@ fn bundles_here(figures: &Path) -> Result<()> {
 }
 
 fn crash_here(figures: &Path) -> Result<()> {
-    tool::run(Command::new("ip").args(["link", "add", DEVICE, "type", "veth", "peer", "name", "other"]))?;
+    process::run(Command::new("ip").args(["link", "add", DEVICE, "type", "veth", "peer", "name", "other"]))?;
     let mut holder = Command::new(env::current_exe()?)
         .arg(HOLD)
         .stdin(Stdio::piped())

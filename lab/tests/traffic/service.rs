@@ -12,9 +12,8 @@ use anyhow::{Context, Result, bail, ensure};
 use tabane_kit::bundle::{Bundle, DEVICE, Options, Protection, address, program};
 use tabane_kit::clock::wait_for;
 use tabane_kit::netns::Namespace;
-use tabane_kit::process::Process;
+use tabane_kit::process::{self, Process};
 use tabane_kit::status::{Questions, Status};
-use tabane_kit::tool;
 use tabane_kit::topology::{Topology, nic};
 use tabane_kit::workload::sequence::{Pace, Sequence};
 
@@ -65,7 +64,7 @@ impl Ear {
 }
 
 fn status(host: &Namespace) -> Result<Status> {
-    let answer = tool::run(host.command(program(None)?).args(["status", DEVICE, "--json"]))?;
+    let answer = process::run(host.command(program(None)?).args(["status", DEVICE, "--json"]))?;
     Ok(serde_json::from_str(&answer)?)
 }
 
@@ -109,7 +108,7 @@ fn followed() -> Result<()> {
     let outcome = flow.finish()?;
     ensure!(outcome.lost_at_ns.is_empty() && outcome.doubled == 0, "{outcome:?}");
     ear.is_silent()?;
-    tool::run(host.command(program(None)?).args(["down", DEVICE]))?;
+    process::run(host.command(program(None)?).args(["down", DEVICE]))?;
     ensure!(ear.next()? == "STOPPING=1", "the last word");
     wait_for("a device that is gone", HEARD_WITHIN, || {
         Ok((!host.ip("-brief link")?.contains(DEVICE)).then_some(()))

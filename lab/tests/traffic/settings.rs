@@ -6,13 +6,11 @@ use std::time::Duration;
 use std::{fs, thread};
 
 use anyhow::{Context, Result, ensure};
-use tabane_kit::bundle::{Bundle, DEVICE, Options, Protection, address, program};
+use tabane_kit::bundle::{Bundle, DEVICE, Options, Protection, Window, address, program};
 use tabane_kit::prerequisites::SETPRIV;
-use tabane_kit::process::Process;
+use tabane_kit::process::{self, Process};
 use tabane_kit::status::{PathState, Questions, Status};
-use tabane_kit::tool;
 use tabane_kit::topology::{Topology, nic};
-use tabane_kit::window::Window;
 use tabane_kit::workload::Stream;
 use tabane_kit::workload::ping_pong::{self, RoundTrips};
 
@@ -137,7 +135,7 @@ fn port() -> Result<()> {
     let topology = Topology::build(plan(&[FAST; 2]))?;
     let links = [format!("{},port={OWN}", nic(0)), nic(1)];
     with_links(&topology, &links, &options()?, |topology, _| {
-        let sockets = tool::run(topology.host(0).command("ss").args(["-uanH"]))?;
+        let sockets = process::run(topology.host(0).command("ss").args(["-uanH"]))?;
         for (nic, port) in [(nic(0), OWN), (nic(1), tabane_config::PORT)] {
             ensure!(sockets.contains(&format!("%{nic}:{port}")), "{nic} at {port}: {sockets}");
         }

@@ -14,12 +14,11 @@ use std::time::Duration;
 use anyhow::{Context, Result, ensure};
 use tabane_kit::bundle::{Bundle, DEVICE, address};
 use tabane_kit::clock::{monotonic_ns, wait_for};
-use tabane_kit::hosts::Hosts;
 use tabane_kit::netns::Namespace;
 use tabane_kit::prerequisites::{CONNTRACK, NFT};
-use tabane_kit::process::Process;
+use tabane_kit::process::{self, Process};
+use tabane_kit::sandbox::Hosts;
 use tabane_kit::status::{LINK_DOWN, Questions, paths_up};
-use tabane_kit::tool;
 use tabane_kit::topology::nic;
 
 use crate::case::Case;
@@ -119,7 +118,7 @@ fn translate(router: &Namespace, port: &str) -> Result<()> {
 }
 
 fn nft(host: &Namespace, command: &str) -> Result<()> {
-    tool::run(host.command("nft").arg(command)).map(drop)
+    process::run(host.command("nft").arg(command)).map(drop)
 }
 
 impl Sites {
@@ -138,7 +137,9 @@ impl Sites {
 
     /// Every router forgets which ports it has given.
     fn forget_ports(&self) -> Result<()> {
-        self.routers.iter().try_for_each(|router| tool::run(router.command("conntrack").arg("-F")).map(drop))
+        self.routers
+            .iter()
+            .try_for_each(|router| process::run(router.command("conntrack").arg("-F")).map(drop))
     }
 }
 

@@ -12,10 +12,9 @@ use tabane_kit::bundle::{Bundle, DEVICE, Options, Protection, address, program};
 use tabane_kit::clock::wait_for;
 use tabane_kit::netns::Namespace;
 use tabane_kit::prerequisites::{SETPRIV, STRACE, SYSTEMD};
-use tabane_kit::process::Process;
+use tabane_kit::process::{self, Process};
 use tabane_kit::status::{Questions, Status};
 use tabane_kit::systemd::{Systemd, UNITS};
-use tabane_kit::tool;
 use tabane_kit::topology::{Topology, nic};
 use tabane_kit::workload::transfer::{Source, Transfer};
 
@@ -82,7 +81,7 @@ fn unit() -> Result<()> {
     );
     has_no_rights_of_root(&systemd, first)?;
     wait_for("the addresses of a name", RESTARTED_WITHIN, || {
-        let events = tool::run(systemd.command("tabane").args(["events", DEVICE]))?;
+        let events = process::run(systemd.command("tabane").args(["events", DEVICE]))?;
         Ok(events.contains("name-resolved localhost is ").then_some(()))
     })?;
     whole(&mut peer)?;
@@ -91,7 +90,7 @@ fn unit() -> Result<()> {
     send_file(host, topology.host(1), address(1), FILE)?;
 
     let killed = main_process(&systemd)?;
-    tool::run(systemd.command("kill").args(["-KILL", &killed.to_string()]))?;
+    process::run(systemd.command("kill").args(["-KILL", &killed.to_string()]))?;
     wait_for("another daemon", RESTARTED_WITHIN, || {
         let is_active = systemd.property(SERVICE, "ActiveState")? == "active";
         Ok((is_active && systemd.property(SERVICE, "NRestarts")? == "1").then_some(()))
@@ -124,7 +123,7 @@ fn hung() -> Result<()> {
     let last = sign()?;
     wait_for("a sign of life", RESTARTED_WITHIN, || Ok((sign()? != last).then_some(())))?;
     let restarts = || systemd.property(SERVICE, "NRestarts");
-    let threads = tool::run(systemd.command("sh").args([
+    let threads = process::run(systemd.command("sh").args([
         "-c",
         "grep -l '^worker 0$' /proc/$0/task/*/comm",
         &hangs.to_string(),
@@ -200,7 +199,7 @@ fn relabelled(program: &[u8]) -> Result<(Vec<u8>, String)> {
 
 /// What the unit's program says on its host.
 fn told(systemd: &Systemd, arguments: &[&str]) -> Result<String> {
-    tool::run(systemd.command("tabane").args(arguments))
+    process::run(systemd.command("tabane").args(arguments))
 }
 
 /// The unit's file is read again under the flags of the unit: its key is the service manager's. What was changed by hand is saved.
@@ -212,7 +211,7 @@ fn read_again(systemd: &Systemd) -> Result<()> {
     let saved = told(systemd, &["save"])?;
     ensure!(saved == "policy rr, was adaptive\n" && status()?.changed_by_hand.is_empty(), "{saved}");
     let edits = r#"s/policy = "rr"/policy = "adaptive"/; s:/24"\]:/24", "10.78.0.1/24"]:"#;
-    tool::run(systemd.command("sed").args(["-i", edits, "/etc/tabane/tb0.toml"]))?;
+    process::run(systemd.command("sed").args(["-i", edits, "/etc/tabane/tb0.toml"]))?;
     let changed = told(systemd, &["reload"])?;
     let want = "policy adaptive, was rr\naddress 10.78.0.1/24 added\n";
     ensure!(changed == want && status()?.policy == "adaptive", "{changed}");
@@ -239,7 +238,7 @@ fn reloads(
     for reload in 1..=RELOADS {
         if reload == RELOADS {
             // As a package manager does.
-            tool::run(systemd.command("mv").args([&format!("/usr/bin/{NEXT}"), "/usr/bin/tabane"]))?;
+            process::run(systemd.command("mv").args([&format!("/usr/bin/{NEXT}"), "/usr/bin/tabane"]))?;
         }
         systemd.systemctl(&format!("reload {SERVICE}"))?;
         let now = main_process(systemd)?;
@@ -269,14 +268,14 @@ fn reloads(
 /// The process that systemd follows, which has to be the one that has the bundle.
 fn main_process(systemd: &Systemd) -> Result<u32> {
     let followed = systemd.property(SERVICE, "MainPID")?.parse()?;
-    let answer = tool::run(systemd.command("tabane").args(["status", DEVICE, "--json"]))?;
+    let answer = process::run(systemd.command("tabane").args(["status", DEVICE, "--json"]))?;
     let status: Status = serde_json::from_str(&answer)?;
     ensure!(status.pid == followed, "systemd follows {followed}, and {} has the bundle", status.pid);
     Ok(followed)
 }
 
 fn has_no_rights_of_root(systemd: &Systemd, pid: u32) -> Result<()> {
-    let rights = tool::run(systemd.command("cat").arg(format!("/proc/{pid}/status")))?;
+    let rights = process::run(systemd.command("cat").arg(format!("/proc/{pid}/status")))?;
     let line = |name: &str| rights.lines().find(|line| line.starts_with(name)).context(name.to_owned());
     let is_root = line("Uid:")?.split_whitespace().skip(1).any(|id| id == "0");
     ensure!(!is_root && line("Seccomp:")?.ends_with('2') && line("NoNewPrivs:")?.ends_with('1'), "{rights}");

@@ -12,9 +12,8 @@ use tabane_kit::topology::nic;
 
 use crate::case::Case;
 use crate::traffic::faults::carry;
+use crate::traffic::screens::{self, SMALL, Terminal};
 use crate::traffic::stage::{FAST, options, plan, ready, under_a_file, with_bundles};
-use crate::traffic::terminal;
-use crate::traffic::terminal::{SMALL, Terminal};
 
 const LINKS: usize = 2;
 /// Bytes of a transfer that is under way while a link dies.
@@ -24,10 +23,10 @@ const SOON_MS: f64 = 1_000.0;
 
 pub(crate) fn cases() -> Vec<Case> {
     vec![
-        Case::new("top_shows_a_link_that_dies_and_changes_the_policy", terminal::NEEDS, watch),
-        Case::new("top_outlives_its_bundle", terminal::NEEDS, outlive),
-        Case::new("top_gives_the_terminal_back", terminal::NEEDS, give_back),
-        Case::new("top_goes_without_the_right_to_see_flows", terminal::NEEDS, without_rights),
+        Case::new("top_shows_a_link_that_dies_and_changes_the_policy", screens::NEEDS, watch),
+        Case::new("top_outlives_its_bundle", screens::NEEDS, outlive),
+        Case::new("top_gives_the_terminal_back", screens::NEEDS, give_back),
+        Case::new("top_goes_without_the_right_to_see_flows", screens::NEEDS, without_rights),
     ]
 }
 

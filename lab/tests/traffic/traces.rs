@@ -11,9 +11,8 @@ use tabane_kit::bundle::{self, DEVICE, address};
 use tabane_kit::clock::wait_for;
 use tabane_kit::netns::Namespace;
 use tabane_kit::prerequisites::{SETPRIV, TSHARK};
-use tabane_kit::process::{Ending, Process};
+use tabane_kit::process::{self, Ending, Process};
 use tabane_kit::status::Status;
-use tabane_kit::tool;
 use tabane_kit::topology::{Topology, nic};
 use tempfile::TempDir;
 
@@ -79,7 +78,7 @@ fn read(file: &Path, fields: &[&str]) -> Result<Vec<Vec<String>>> {
     let mut tshark = Command::new("tshark");
     tshark.args(["-n", "-X", &format!("lua_script:{dissector}"), "-T", "fields", "-r"]).arg(file);
     tshark.args(fields.iter().flat_map(|field| ["-e", field]));
-    let text = tool::run(&mut tshark)?;
+    let text = process::run(&mut tshark)?;
     let packets = text.lines().map(|line| line.split('\t').map(str::to_owned).collect::<Vec<_>>());
     Ok(packets.filter(|packet| packet.first().is_some_and(|field| !field.is_empty())).collect())
 }
@@ -133,7 +132,7 @@ fn frames() -> Result<()> {
         let file = folder.path().join("frames.pcapng");
         let trace = Trace::start(topology.host(0), &file, &["--frames", "--size", "200"])?;
         let count = PINGS.to_string();
-        tool::run(topology.host(0).command("ping").args([
+        process::run(topology.host(0).command("ping").args([
             "-c",
             &count,
             "-i",

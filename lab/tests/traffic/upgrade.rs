@@ -12,9 +12,9 @@ use tabane_kit::bundle::{Bundle, DEVICE, Options, address, program};
 use tabane_kit::clock::{monotonic_ns, wait_for};
 use tabane_kit::counters::{lost_segments, protocol};
 use tabane_kit::prerequisites::{Missing, require_program};
+use tabane_kit::process;
 use tabane_kit::rate::Bitrate;
 use tabane_kit::status::Questions;
-use tabane_kit::tool;
 use tabane_kit::topology::{Plan, Topology};
 use tabane_kit::workload::sequence::{Pace, Sequence};
 use tabane_kit::workload::transfer::{Source, Transfer};
@@ -227,7 +227,7 @@ fn replaced(by_programs: bool) -> Result<()> {
 fn answer_each_other(topology: &Topology) -> Result<()> {
     for (host, is_now) in topology.hosts().iter().zip([true, false]) {
         for words in [["status", DEVICE], ["why", DEVICE], ["metrics", DEVICE]] {
-            let said = tool::run(host.command(of(is_now)?).args(words))?;
+            let said = process::run(host.command(of(is_now)?).args(words))?;
             ensure!(!said.trim().is_empty(), "{words:?} on {}: nothing", host.name());
         }
     }

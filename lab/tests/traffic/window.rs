@@ -4,10 +4,9 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use anyhow::{Result, ensure};
-use tabane_kit::bundle::{Bundle, Options, address};
+use tabane_kit::bundle::{Bundle, Options, Window, address};
 use tabane_kit::status::{LINK_DOWN, paths_up};
 use tabane_kit::topology::{Topology, nic};
-use tabane_kit::window::Window;
 use tabane_kit::workload::{Stream, ping_pong};
 
 use crate::case::{Case, DAEMON};

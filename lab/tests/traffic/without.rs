@@ -12,7 +12,7 @@ use rustix::process::{Pid, PidfdFlags, PidfdGetfdFlags, pidfd_getfd, pidfd_open}
 use tabane_kit::bundle::{Bundle, DEVICE, Options, address};
 use tabane_kit::emulator::{Direction, Impairment};
 use tabane_kit::prerequisites::ETHTOOL;
-use tabane_kit::tool;
+use tabane_kit::process;
 use tabane_kit::topology::{Plan, Topology, Wiring, nic};
 use tabane_kit::workload::sequence::{Outcome, Pace, Sequence};
 
@@ -59,7 +59,7 @@ fn without(flag: Option<&str>) -> Result<()> {
     with_bundles(plan(&[FAST; 2]), &with_flags(&flags)?, |topology, bundles| {
         let longest = [longest_mean_frame(topology, &nic(0))?, longest_mean_frame(topology, DEVICE)?];
         for (host, bundle) in topology.hosts().iter().zip(&*bundles) {
-            let table = tool::run(host.command("ethtool").args(["-k", DEVICE]))?;
+            let table = process::run(host.command("ethtool").args(["-k", DEVICE]))?;
             let is_on = |feature: &str| table.contains(&format!("{feature}: on"));
             let seen = [
                 ("gso", longest[0] > FRAME_MAX),
@@ -94,7 +94,7 @@ fn longest_mean_frame(topology: &Topology, device: &str) -> Result<u64> {
 fn mean_frame(topology: &Topology, device: &str) -> Result<u64> {
     let count = |what: &str| -> Result<u64> {
         let path = format!("/sys/class/net/{device}/statistics/{what}");
-        Ok(tool::run(topology.host(1).command("cat").arg(path))?.trim().parse()?)
+        Ok(process::run(topology.host(1).command("cat").arg(path))?.trim().parse()?)
     };
     let before = (count("rx_bytes")?, count("rx_packets")?);
     send_file(topology.host(0), topology.host(1), address(1), FILE)?;

@@ -27,13 +27,11 @@ pub struct Bus {
 
 impl Bus {
     /// How long it takes to read so many bytes from one place.
-    #[must_use]
     pub fn takes(&self, bytes: u64) -> Duration {
         self.clocks(bytes.div_ceil(self.burst) * self.overhead + bytes.div_ceil(self.width))
     }
 
     /// How long so many clocks take.
-    #[must_use]
     pub fn clocks(&self, count: u64) -> Duration {
         Duration::from_nanos(count * NANOS_PER_SECOND / self.clock)
     }

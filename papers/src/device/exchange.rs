@@ -7,11 +7,13 @@
 //! The paper does not say that a message waits for the answer to the last. It follows from its gigabit Ethernet: 143 µs for each
 //! message of 1 KB is a round trip of that time, and no stream.
 
-use super::slot::{Slot, SlotSettings, at};
 use core::time::Duration;
 use std::collections::VecDeque;
+
 use tabane_proto::Instant;
 use tabane_sim::random::{Random, Stream};
+
+use super::slot::{Slot, SlotSettings, at};
 
 /// Bytes of an IPv4 and a TCP header.
 const HEADERS: usize = 40;
@@ -65,7 +67,6 @@ pub struct Spent {
 
 impl Spent {
     /// The driver's part.
-    #[must_use]
     pub fn in_driver(&self) -> Duration {
         self.packets + self.writing + self.reading
     }
@@ -73,7 +74,6 @@ impl Spent {
 
 impl Machines {
     /// Where the time of a message goes when nothing else is under way.
-    #[must_use]
     pub fn spend(&self, message: usize, mtu: usize, messages: usize) -> Spent {
         let mut run = Run::new(*self, Load { message, mtu, connections: 1, messages, seed: 1 });
         while run.arrivals.len() < messages {
@@ -88,7 +88,6 @@ impl Machines {
     }
 
     /// Exchanges messages; MB (10^6 bytes) per second that arrive, of all connections together.
-    #[must_use]
     pub fn exchange(&self, load: &Load) -> f64 {
         let mut run = Run::new(*self, *load);
         while run.arrivals.len() < load.messages {
@@ -294,10 +293,48 @@ impl Run {
     }
 }
 
+// Models of P3's machines: two PCs with the memory-slot NIC DIMMnet-2, with its bug and without.
+//
+// From the paper: units, rates of reading and writing with and without the hardware's bug, the
+// rate between two NICs (measured there), polls every 20 µs (of the measurements; the design says 32 µs). From its rate of
+// memory: a copy reads and writes each byte, so it goes at half of 3.6 GB/s. Assumed: 1 µs for a poll.
+//
+// Fitted, each to one published figure; a test holds them to it:
+// - the bytes that are read of each unit besides its content: 8.01 MB/s at messages of 64 KB, measured with the bug;
+// - the cost of a packet: 84 MB/s at messages of 8 KB, predicted there without the bug. That is 5 polls for each message:
+//   11 to 13 µs give the same figure, so it is the middle of these.
+//
+// Everything else is then predicted. The paper's own figures without the bug are predictions, too.
+// Source: Mori et al., "Implementation and evaluation of a network driver for the TCP/IP protocol stack using DIMMnet-2
+// NIC", sections 2, 5 and 6, table 1.
+
+/// As measured.
+pub const WITH_BUG: Machines = Machines {
+    slot: SlotSettings {
+        unit: 512,
+        unit_state: UNIT_STATE,
+        write: 69.3,
+        read: 17.0,
+        wire: 700.0,
+        poll: Duration::from_micros(20),
+    },
+    packet: Duration::from_nanos(PACKET),
+    copy: 1_800.0,
+    poll: Duration::from_micros(1),
+};
+
+/// As predicted there: reading and writing are as fast as with any other memory.
+pub const WITHOUT_BUG: Machines =
+    Machines { slot: SlotSettings { write: 3_600.0, read: 3_600.0, ..WITH_BUG.slot }, ..WITH_BUG };
+
+/// Bytes; fitted.
+const UNIT_STATE: usize = 533;
+/// Nanoseconds; fitted.
+const PACKET: u64 = 12_000;
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::device::dimmnet;
 
     fn rate(machines: &Machines, message: usize, mtu: usize, connections: usize) -> f64 {
         machines.exchange(&Load { message, mtu, connections, messages: 200, seed: 1 })
@@ -305,7 +342,7 @@ mod tests {
 
     #[test]
     fn nothing_is_faster_than_what_it_passes() {
-        for (machines, limit) in [(dimmnet::WITH_BUG, 17.0), (dimmnet::WITHOUT_BUG, 700.0)] {
+        for (machines, limit) in [(WITH_BUG, 17.0), (WITHOUT_BUG, 700.0)] {
             for connections in [1, 4, 16] {
                 let rate = rate(&machines, 65_536, 65_536, connections);
                 assert!(rate > 0.1 * limit && rate < limit, "{rate} MB/s of {limit}");
@@ -315,32 +352,40 @@ mod tests {
 
     #[test]
     fn longer_messages_and_longer_packets_cost_less() {
-        let sizes = [1_024, 8_192, 65_536].map(|message| rate(&dimmnet::WITHOUT_BUG, message, 65_536, 1));
+        let sizes = [1_024, 8_192, 65_536].map(|message| rate(&WITHOUT_BUG, message, 65_536, 1));
         assert!(sizes.is_sorted(), "{sizes:?}");
-        let mtus = [1_024, 4_096, 65_536].map(|mtu| rate(&dimmnet::WITHOUT_BUG, 8_192, mtu, 1));
+        let mtus = [1_024, 4_096, 65_536].map(|mtu| rate(&WITHOUT_BUG, 8_192, mtu, 1));
         assert!(mtus.is_sorted(), "{mtus:?}");
     }
 
     #[test]
     fn the_time_of_a_message_is_that_of_its_parts() {
         let (message, mtu) = (8_192, 65_536);
-        let spent = dimmnet::WITH_BUG.spend(message, mtu, 200);
+        let spent = WITH_BUG.spend(message, mtu, 200);
         let units = 17 + 1; // Of the message with its headers, and of the answer.
-        let slot = dimmnet::WITH_BUG.slot;
+        let slot = WITH_BUG.slot;
         // The last message of a run is not answered.
-        for (own, expected) in
-            [(spent.writing, slot.writing() * units), (spent.packets, dimmnet::WITH_BUG.packet * 4)]
+        for (own, expected) in [(spent.writing, slot.writing() * units), (spent.packets, WITH_BUG.packet * 4)]
         {
             assert!(own <= expected && own > expected.mul_f64(0.99), "{own:?} of {expected:?}");
         }
         assert!(spent.reading > slot.reading() * units);
-        let fast = dimmnet::WITHOUT_BUG.spend(message, mtu, 200);
+        let fast = WITHOUT_BUG.spend(message, mtu, 200);
         assert!(fast.waiting > fast.writing + fast.reading, "{fast:?}");
     }
 
     #[test]
     fn a_run_is_the_same_each_time() {
-        let [first, second] = [(); 2].map(|()| rate(&dimmnet::WITH_BUG, 4_096, 1_500, 3).to_bits());
+        let [first, second] = [(); 2].map(|()| rate(&WITH_BUG, 4_096, 1_500, 3).to_bits());
         assert_eq!(first, second);
+    }
+
+    #[test]
+    fn what_was_fitted_gives_what_it_was_fitted_to() {
+        for (machines, message, published) in [(WITH_BUG, 65_536, 8.01), (WITHOUT_BUG, 8_192, 84.0)] {
+            let load = Load { message, mtu: 65_536, connections: 1, messages: 400, seed: 1 };
+            let own = machines.exchange(&load);
+            assert!((own / published - 1.0).abs() < 0.03, "{own:.3} MB/s instead of {published}");
+        }
     }
 }

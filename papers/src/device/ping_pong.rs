@@ -130,7 +130,6 @@ pub enum Truth<T> {
 
 impl Pair {
     /// Machines of today at 10 Gbit/s that play 1 B and 1 KB; every figure is assumed.
-    #[must_use]
     pub fn moderated(moderation: Moderation) -> Self {
         let none = Nic {
             interval: 0.0,
@@ -162,7 +161,6 @@ impl Pair {
     }
 
     /// The pair that `seed` draws.
-    #[must_use]
     pub fn drawn(seed: u64) -> Self {
         let mut random = Random::new(seed, Stream::Plan);
         let mut within = |least: f64, most: f64| least + (most - least) * unit(&mut random);
@@ -213,14 +211,12 @@ impl Pair {
     }
 
     /// Plays a round trip for each place in `order`: 0 for the smaller message, 1 for the larger one.
-    #[must_use]
     pub fn play(&self, order: &[usize]) -> Vec<Played> {
         let mut run = Run { pair: self, now: 0.0, hosts: self.hosts, random: self.random.clone() };
         order.iter().map(|place| run.round(self.sizes[*place])).collect()
     }
 
     /// Whether larger messages are faster than smaller ones by the NICs' doing, when both come in a random order.
-    #[must_use]
     pub fn is_inverted(&self) -> Truth<bool> {
         let mut random = self.random.clone().fork();
         let order: Vec<usize> = (0..2 * TRUTH_ROUNDS).map(|_| random.index(2)).collect();
@@ -246,7 +242,6 @@ impl Pair {
 
     /// After how many rounds of one size the ring of buffers comes round, or that nothing does. Unclear where the noise is
     /// larger, and where interrupts are moderated, for their rhythm is not the ring's.
-    #[must_use]
     pub fn rhythm(&self) -> Truth<Option<usize>> {
         let Nic { interval, interval_per_byte, buffers, crossing, .. } = self.nic;
         if interval + interval_per_byte > 0.0 {

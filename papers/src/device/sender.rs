@@ -8,8 +8,7 @@
 
 use super::card::{Card, CardSettings};
 use core::time::Duration;
-use tabane_engine::costs::{Costs, Trial};
-use tabane_engine::fragments::{Fragments, Plan};
+use tabane_engine::fragments::{Costs, Fragments, Plan, Trial};
 use tabane_engine::reclaim::{Cause, Counters, Method, Reclaim, Room};
 use tabane_proto::Instant;
 
@@ -161,13 +160,11 @@ pub struct Sent {
 
 impl Sent {
     /// Thousands of packets per second; none under a sender that waits for ever.
-    #[must_use]
     pub fn kpps(&self) -> f64 {
         self.interval.map_or(0.0, |interval| 1e-3 / interval.as_secs_f64())
     }
 
     /// Payload per second.
-    #[must_use]
     pub fn mbit(&self) -> f64 {
         self.kpps() * self.message as f64 * 8.0 / 1e3
     }
@@ -175,7 +172,6 @@ impl Sent {
 
 impl Machine {
     /// Sends.
-    #[must_use]
     pub fn send(&self, load: &Load) -> Sent {
         let mut run = Run::new(self, load);
         while run.card.departures().len() < load.packets && run.step() {}
@@ -191,7 +187,6 @@ impl Machine {
     }
 
     /// The benchmark at start, from which [`Fragments::Auto`] chooses.
-    #[must_use]
     pub fn costs(&self, reclaim: Method) -> Costs {
         let mut costs = Costs::default();
         for trial in Costs::trials() {
@@ -444,7 +439,7 @@ mod tests {
             };
             let others = [Fragments::ScatterGather, Fragments::CopyFirst(4), Fragments::CopyAll];
             for other in others {
-                // A copy that gains less than a twenty-fifth is not taken (`tabane_engine::costs`).
+                // A copy that gains less than a twenty-fifth is not taken (`tabane_engine::fragments`).
                 assert!(of(&auto) >= 0.96 * of(&other), "{message} bytes, {other:?}");
             }
         }

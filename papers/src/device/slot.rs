@@ -29,19 +29,16 @@ pub struct SlotSettings {
 
 impl SlotSettings {
     /// Units that so many bytes take; a unit that is not full takes as long as one that is.
-    #[must_use]
     pub fn units(&self, bytes: usize) -> usize {
         bytes.div_ceil(self.unit)
     }
 
     /// What the processor takes to write a unit.
-    #[must_use]
     pub fn writing(&self) -> Duration {
         at(self.write, self.unit)
     }
 
     /// What the processor takes to read a unit.
-    #[must_use]
     pub fn reading(&self) -> Duration {
         at(self.read, self.unit + self.unit_state)
     }

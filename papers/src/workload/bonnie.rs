@@ -13,9 +13,8 @@ use serde::{Deserialize, Serialize};
 use tempfile::NamedTempFile;
 
 use crate::cgroup::Cgroup;
-use tabane_kit::cpu::Usage;
-use tabane_kit::process::Process;
-use tabane_kit::tool;
+use tabane_kit::counters::Usage;
+use tabane_kit::process::{self, Process};
 
 /// Words of bonnie++ about each phase, in their order.
 const PHASES: [&str; 3] = ["Writing intelligently...", "Rewriting...", "Reading intelligently..."];
@@ -65,7 +64,7 @@ pub struct Figures {
 pub fn run(directory: &Path, megabytes: u64, sides: &Sides) -> Result<Figures> {
     let words = NamedTempFile::new().context("a file for the words of bonnie++")?;
     let line = "exec \"$@\" 2>\"$0\"";
-    let mut command = tool::words("sh", "-c");
+    let mut command = process::words("sh", "-c");
     command.arg(line).arg(words.path()).args(["bonnie++", "-d"]).arg(directory);
     // The file's size, in blocks of 8 KB, and as few seeks as it does; it takes what is 0 for no limit.
     command.args(["-s", &format!("{}:8k:1:1", 2 * megabytes), "-r", "0", "-n", "0", "-f", "-u", "root"]);

@@ -13,7 +13,7 @@ use anyhow::{Context, Result};
 
 use tabane_kit::clock::wait_for;
 use tabane_kit::netns::Namespace;
-use tabane_kit::workload::mounted::Mounted;
+use tabane_kit::sandbox::Mounted;
 
 /// Where the server is told what to do.
 const CONTROL: &str = "/proc/fs/nfsd";

@@ -5,7 +5,7 @@
 
 use std::fmt::Write as _;
 
-use super::report::Row;
+use super::Row;
 
 /// Sides of a square, and room for names, in pixels.
 const SQUARE: usize = 56;

@@ -11,7 +11,6 @@ const NORMAL: f64 = 1.482_602_218_505_602;
 
 /// The places at which a new level begins, ascending, for the division of least cost: no segment is shorter than
 /// `shortest`.
-#[must_use]
 pub fn changepoints(values: &[f64], shortest: usize, penalty: f64) -> Vec<usize> {
     let shortest = shortest.max(1);
     let sums = Sums::of(values);
@@ -36,7 +35,6 @@ pub fn changepoints(values: &[f64], shortest: usize, penalty: f64) -> Vec<usize>
 
 /// A penalty for `values` that noise alone does not exceed: three times the variance of the noise, times the logarithm
 /// of the count. The noise is read from differences of neighbours, which a few changes of level do not touch.
-#[must_use]
 pub fn penalty(values: &[f64]) -> f64 {
     let differences: Vec<f64> = values.windows(2).map(|pair| (pair[1] - pair[0]).abs()).collect();
     if differences.is_empty() {

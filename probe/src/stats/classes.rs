@@ -47,7 +47,6 @@ pub struct Classes {
 
 impl Classes {
     /// Finds the classes of `values`, which are positive.
-    #[must_use]
     pub fn of(values: &[f64]) -> Classes {
         let Some(density) = Density::of(values) else { return Classes::default() };
         let mut peaks = density.peaks();
@@ -59,7 +58,6 @@ impl Classes {
     }
 
     /// The number of the class that `value` belongs to.
-    #[must_use]
     pub fn class_of(&self, value: f64) -> Option<usize> {
         self.classes.iter().position(|class| (class.from..class.to).contains(&value))
     }

@@ -51,13 +51,11 @@ pub struct Inversion {
 
 impl Inversion {
     /// Whether size and time are inverted, significantly and noticeably.
-    #[must_use]
     pub fn is_anomaly(&self) -> bool {
         self.gain_share >= GAIN_MIN && self.probability <= PROBABILITY_MAX
     }
 
     /// Whether there are blocks enough for an anomaly to show among so many pairs of sizes.
-    #[must_use]
     pub fn is_decided(&self, pairs: usize) -> bool {
         sign_test(self.blocks, self.blocks) * pairs as f64 <= PROBABILITY_MAX
     }
@@ -65,7 +63,6 @@ impl Inversion {
 
 /// Compares round trips of a `smaller` message with those of a `larger` one, in any order; `None` when no block has
 /// equally many of both.
-#[must_use]
 pub fn inversion(smaller: &[Round], larger: &[Round]) -> Option<Inversion> {
     let floor = smaller.iter().map(|(_, time)| *time).min_by(f64::total_cmp)?;
     let below = larger.iter().filter(|(_, time)| *time < floor).count();
@@ -90,7 +87,6 @@ pub fn inversion(smaller: &[Round], larger: &[Round]) -> Option<Inversion> {
 
 /// Probabilities of several tests, each so much larger that the level holds for all of them together (Holm,
 /// Scandinavian Journal of Statistics 6, 1979).
-#[must_use]
 pub fn holm(probabilities: &[f64]) -> Vec<f64> {
     let mut order: Vec<usize> = (0..probabilities.len()).collect();
     order.sort_by(|one, other| probabilities[*one].total_cmp(&probabilities[*other]));

@@ -11,7 +11,7 @@ use realfft::RealFftPlanner;
 use realfft::num_complex::Complex;
 use serde::Serialize;
 
-use super::summary::mean;
+use super::summary::{mean, quantile, sorted};
 
 /// The largest lag, as a part of the series: three cycles are the fewest that show one.
 const CYCLES_MIN: usize = 3;
@@ -39,7 +39,6 @@ pub struct Period {
 }
 
 /// The period of `values`, if they have one.
-#[must_use]
 pub fn period(values: &[f64]) -> Option<Period> {
     let values = without_trend(values);
     let correlation = autocorrelation(&values, values.len() / CYCLES_MIN);
@@ -87,7 +86,6 @@ fn by_chance(values: &[f64], lag: usize, lags: usize) -> f64 {
 
 /// Correlation of `values` with themselves `lag` values later, for lags 0 to `lags`; each is relative to the values
 /// that overlap, so that it does not fall with the lag. Empty when the values do not vary.
-#[must_use]
 pub fn autocorrelation(values: &[f64], lags: usize) -> Vec<f64> {
     let count = values.len();
     let centre = mean(values);
@@ -131,6 +129,40 @@ fn without_trend(values: &[f64]) -> Vec<f64> {
     let square: f64 = (0..values.len()).map(|number| place(number).powi(2)).sum();
     let slope = if square > 0.0 { both / square } else { 0.0 };
     values.iter().enumerate().map(|(number, value)| value - centre - slope * place(number)).collect()
+}
+
+// How often an event comes back: distances between events in a series.
+//
+// An autocorrelation fades when the distances vary a little; their median does not.
+
+/// Distances from one event to the next.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Recurrence {
+    /// How many distances there are.
+    pub count: usize,
+    /// The median distance.
+    pub median: f64,
+    /// Nine of ten distances are not shorter.
+    pub p10: f64,
+    /// Nine of ten distances are not longer.
+    pub p90: f64,
+}
+
+/// Where events begin in a series; events that follow one another at once are one.
+pub fn beginnings(series: &[bool]) -> Vec<usize> {
+    let begins = |place: &usize| series[*place] && (*place == 0 || !series[*place - 1]);
+    (0..series.len()).filter(begins).collect()
+}
+
+/// The distances between ascending `places`, in their unit; `None` with fewer than two places.
+pub fn recurrence(places: &[f64]) -> Option<Recurrence> {
+    let ordered = sorted(&places.windows(2).map(|pair| pair[1] - pair[0]).collect::<Vec<f64>>());
+    (!ordered.is_empty()).then(|| Recurrence {
+        count: ordered.len(),
+        median: quantile(&ordered, 0.5),
+        p10: quantile(&ordered, 0.1),
+        p90: quantile(&ordered, 0.9),
+    })
 }
 
 #[cfg(test)]
@@ -178,5 +210,19 @@ mod tests {
         for values in [noise(200), noise(5_000), drift, vec![5.0; 100], vec![1.0], vec![]] {
             assert_eq!(period(&values), None, "{} values", values.len());
         }
+    }
+
+    #[test]
+    fn neighbours_are_one_event() {
+        assert_eq!(beginnings(&[true, true, false, true, false, false, true]), [0, 3, 6]);
+        assert!(beginnings(&[]).is_empty());
+    }
+
+    #[test]
+    fn distances_have_a_median_and_a_spread() {
+        let found = recurrence(&[0.0, 25.0, 50.0, 100.0, 125.0]).unwrap();
+        assert_eq!(found.count, 4);
+        assert!((found.median - 25.0).abs() < 1e-12 && found.p90 > 25.0);
+        assert_eq!(recurrence(&[1.0]), None);
     }
 }

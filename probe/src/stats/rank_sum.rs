@@ -11,7 +11,6 @@ const EXACT_UP_TO: usize = 40;
 
 /// The probability that two lists of one kind lie apart as far as these or further, in either direction; `None` when
 /// one is empty. Three values against three others reach 0.1 at best, four against four 0.029.
-#[must_use]
 pub fn rank_sum(one: &[f64], other: &[f64]) -> Option<f64> {
     if one.is_empty() || other.is_empty() {
         return None;

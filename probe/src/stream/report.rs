@@ -3,10 +3,9 @@
 use serde::Serialize;
 
 use super::{Options, Reading, Run};
-use crate::cpu::Shares;
-use crate::machine::Machine;
+use crate::clock;
+use crate::machine::{Machine, Shares};
 use crate::output::{self, figure, percent, table};
-use crate::pace;
 use crate::wire::Received;
 
 /// The report on a run; the schema of `--json`.
@@ -169,7 +168,7 @@ impl Report {
                 sender.port.to_string(),
                 sender.received.bytes.to_string(),
                 figure(sender.received_mbit),
-                pace::verdict(sender.offered_mbit, sender.received_mbit),
+                clock::verdict(sender.offered_mbit, sender.received_mbit),
             ]
         })
     }
@@ -222,7 +221,7 @@ impl Sender {
             received: done.received,
             received_mbit,
             offered_mbit: options.mbit,
-            reached: options.mbit.map(|offered| pace::is_reached(offered, received_mbit)),
+            reached: options.mbit.map(|offered| clock::is_reached(offered, received_mbit)),
         }
     }
 }

@@ -5,6 +5,7 @@
 //! instead makes the kernel wait for its processors; under load, seconds went by without a sample.) It takes
 //! CAP_NET_RAW. It does not see what a frame of a bundle carries.
 
+use std::fs;
 use std::io::{self, ErrorKind};
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::sync::Arc;
@@ -14,12 +15,10 @@ use std::time::{Duration, Instant};
 
 use nix::net::if_::if_nametoindex;
 use nix::sys::socket::{AddressFamily, LinkAddr, SockFlag, SockProtocol, SockType, recvfrom, socket};
-
 use socket2::{SockFilter, SockRef};
 
-use super::frame::{self, SNAP};
-use super::sender::now_ns;
-use crate::error::Error;
+use super::sender::{SNAP, now_ns, sender_of};
+use crate::Error;
 
 /// The length of a sample.
 const SAMPLE: Duration = Duration::from_millis(5);
@@ -120,7 +119,7 @@ impl Subject {
 
     fn note(&self, frame: &[u8], index: usize, seen: &mut Vec<Seen>) {
         let nic = self.indexes.iter().position(|known| *known == index);
-        let sender = frame::sender(frame);
+        let sender = sender_of(frame);
         let number = sender.and_then(|(port, _)| self.ports.iter().position(|known| *known == port));
         let (Some(nic), Some(number), Some((_, bytes))) = (nic, number, sender) else { return };
         let interval = now_ns().saturating_sub(self.origin_ns) / self.interval_ns.max(1);
@@ -167,5 +166,59 @@ impl Drop for Open<'_> {
     fn drop(&mut self) {
         // A shutter that stays open only fills the socket's queue.
         let _ = self.0.close();
+    }
+}
+
+const COUNTERS: &str = "/proc/thread-self/net/dev";
+/// The column of sent bytes, behind the name.
+const SENT: usize = 8;
+
+/// The NICs that are watched.
+pub(super) struct Nics {
+    names: Vec<String>,
+}
+
+impl Nics {
+    /// Checks that there are NICs of these names.
+    pub(super) fn open(names: &[String]) -> Result<Nics, Error> {
+        let nics = Nics { names: names.to_vec() };
+        nics.sent().map(|_| nics)
+    }
+
+    /// Bytes that have left each of them, headers included.
+    pub(super) fn sent(&self) -> Result<Vec<u64>, Error> {
+        let text = fs::read_to_string(COUNTERS).map_err(Error::doing(COUNTERS))?;
+        let of = |name: &String| {
+            sent(&text, name).ok_or_else(|| {
+                let there: Vec<&str> =
+                    text.lines().filter_map(|line| Some(line.split_once(':')?.0.trim())).collect();
+                Error::Refused(format!("no NIC `{name}`; allowed: {}", there.join(", ")))
+            })
+        };
+        self.names.iter().map(of).collect()
+    }
+}
+
+fn sent(text: &str, name: &str) -> Option<u64> {
+    let line = text.lines().find_map(|line| line.trim_start().strip_prefix(name)?.strip_prefix(':'))?;
+    line.split_whitespace().nth(SENT)?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sent_bytes_are_the_ninth_number() {
+        let text =
+            "Inter-|   Receive\n face |bytes\n    lo: 1 2 3 4 5 6 7 8 900 10\n  eth1: 0 0 0 0 0 0 0 0 77 0\n";
+        assert_eq!((sent(text, "lo"), sent(text, "eth1"), sent(text, "eth")), (Some(900), Some(77), None));
+    }
+
+    #[test]
+    fn a_nic_that_is_not_there_is_refused() {
+        assert!(Nics::open(&["lo".to_owned()]).is_ok());
+        let sentence = Nics::open(&["no-such".to_owned()]).err().expect("refused").to_string();
+        assert!(sentence.starts_with("no NIC `no-such`; allowed: ") && sentence.contains("lo"), "{sentence}");
     }
 }

@@ -1,21 +1,19 @@
 //! One combination of a sweep, measured.
 
-use std::fmt;
 use std::io::{self, Read, Write};
 use std::net::{TcpStream, UdpSocket};
 use std::str::FromStr;
-use std::thread;
 use std::time::Duration;
+use std::{fmt, thread};
 
 use clap::ValueEnum;
 use serde::Serialize;
 
-use crate::clock::Clock;
+use crate::Error;
+use crate::clock::{Clock, Pace};
 use crate::connection::Server;
-use crate::cpu::{Shares, Ticks};
-use crate::error::Error;
-use crate::interruption::Interruption;
-use crate::pace::Pace;
+use crate::machine::{Shares, Ticks};
+use crate::output::Interruption;
 use crate::wire::{Ask, Received};
 
 /// Bytes of an IPv4 and a TCP header, and what IPv6 has more.

@@ -3,26 +3,20 @@
 //! Zero-copy is requested first, and by its flag: left to the kernel, a socket whose
 //! packets may lie in several frames falls back to copying where the driver supports one frame only, without a sign.
 
-use std::io;
 use std::os::fd::OwnedFd;
-use std::thread;
 use std::time::{Duration, Instant};
+use std::{io, thread};
 
+use memmap2::{MmapOptions, MmapRaw};
 use rustix::io::Errno;
-use rustix::net::sockopt;
 use rustix::net::xdp::{
     SocketAddrXdp, SocketAddrXdpFlags as Flags, XDP_PGOFF_RX_RING, XDP_PGOFF_TX_RING,
-    XDP_UMEM_PGOFF_COMPLETION_RING, XDP_UMEM_PGOFF_FILL_RING, XdpOptionsFlags,
+    XDP_UMEM_PGOFF_COMPLETION_RING, XDP_UMEM_PGOFF_FILL_RING, XdpOptionsFlags, XdpUmemReg, XdpUmemRegFlags,
 };
-use rustix::net::{AddressFamily, SocketFlags, SocketType, bind, socket_with};
+use rustix::net::{AddressFamily, SocketFlags, SocketType, bind, socket_with, sockopt};
 
-use super::bpf::Place;
-use super::completion::CompletionRing;
-use super::fill::FillRing;
-use super::receive::ReceiveRing;
-use super::ring::Ring;
-use super::transmit::TransmitRing;
-use super::umem::Umem;
+use super::program::Place;
+use super::rings::{CompletionRing, FillRing, ReceiveRing, Ring, TransmitRing};
 use super::{ETHERNET, FRAMES, RECEIVE_FRAMES, SEND_FRAMES};
 
 /// Places in the fill ring. The kernel shows a packet before it shows that its frame's place is free (`xsk_flush`), so
@@ -59,9 +53,6 @@ pub(super) struct Bound {
 
 impl Bound {
     /// Binds a socket to the NIC at whose `place` the program is.
-    ///
-    /// # Errors
-    /// The kernel's, and what was being done.
     pub(super) fn best(nic: u32, mtu: usize, place: Place) -> Result<Self, Failure> {
         let packet = ETHERNET + VLAN + mtu;
         let flags = Flags::XDP_USE_NEED_WAKEUP;
@@ -122,4 +113,93 @@ fn rings(socket: &OwnedFd, umem: &Umem) -> io::Result<(FillRing, CompletionRing,
     let receive = Ring::map(socket, XDP_PGOFF_RX_RING, at.rx, RECEIVE_FRAMES)?;
     let transmit = Ring::map(socket, XDP_PGOFF_TX_RING, at.tx, SEND_FRAMES)?;
     Ok((FillRing(fill), CompletionRing(completion), ReceiveRing(receive), TransmitRing(transmit)))
+}
+
+// The memory of the packets: frames of one size, some to receive into and some to send from.
+//
+// Each frame belongs to one side at a time. The kernel has those in the fill ring or taken from it, and those in the
+// transmit ring up to their completion; this side has all others. The side that has a frame may write it; the rings
+// pass it on.
+
+/// The frames, in a mapping of their own.
+#[derive(Debug)]
+pub(super) struct Umem {
+    memory: MmapRaw,
+    frames: usize,
+    /// Bytes of a frame, a power of two.
+    frame: usize,
+}
+
+impl Umem {
+    /// So many frames of `frame` bytes: 2,048, or a page.
+    pub(super) fn new(frames: usize, frame: usize) -> io::Result<Self> {
+        let memory = MmapOptions::new().len(frames * frame).populate().map_anon()?.into();
+        Ok(Self { memory, frames, frame })
+    }
+
+    /// Its description for the kernel.
+    pub(super) fn registration(&self) -> XdpUmemReg {
+        XdpUmemReg {
+            addr: self.memory.as_ptr().addr() as u64,
+            len: self.memory.len() as u64,
+            chunk_size: u32::try_from(self.frame).unwrap_or_default(),
+            headroom: 0,
+            flags: XdpUmemRegFlags::empty(),
+            tx_metadata_len: 0,
+        }
+    }
+
+    /// Bytes of a frame.
+    pub(super) fn frame(&self) -> usize {
+        self.frame
+    }
+
+    /// Where a frame begins.
+    pub(super) fn place(&self, frame: usize) -> u64 {
+        (frame * self.frame) as u64
+    }
+
+    /// The frame that a place lies in, if it lies in any.
+    pub(super) fn frame_at(&self, place: u64) -> Option<usize> {
+        let frame = usize::try_from(place).ok()? / self.frame;
+        (frame < self.frames).then_some(frame)
+    }
+
+    /// Bytes in one of the frames that this side has; `None`: they do not lie within one.
+    pub(super) fn bytes_at(&self, place: u64, length: usize) -> Option<&[u8]> {
+        let at = self.within(place, length)?;
+        // SAFETY: `within` has checked that the bytes lie inside the memory, which lives as long as `self`; the frame
+        // is this side's, so the kernel does not write there.
+        Some(unsafe { std::slice::from_raw_parts(self.memory.as_ptr().add(at), length) })
+    }
+
+    /// The same, to be written.
+    pub(super) fn bytes_at_mut(&mut self, place: u64, length: usize) -> Option<&mut [u8]> {
+        let at = self.within(place, length)?;
+        // SAFETY: as above; `&mut self` makes it the only way there.
+        Some(unsafe { std::slice::from_raw_parts_mut(self.memory.as_mut_ptr().add(at), length) })
+    }
+
+    fn within(&self, place: u64, length: usize) -> Option<usize> {
+        let at = usize::try_from(place).ok()?;
+        let fits = length <= self.frame - at % self.frame;
+        (self.frame_at(place).is_some() && fits).then_some(at)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bytes_lie_within_one_frame() {
+        let mut umem = Umem::new(4, 2048).expect("memory");
+        umem.bytes_at_mut(4096 + 256, 3).expect("inside").copy_from_slice(b"abc");
+        assert_eq!(umem.bytes_at(4096 + 256, 3), Some(&b"abc"[..]));
+        assert_eq!((umem.frame_at(4096 + 256), umem.place(2)), (Some(2), 4096));
+        for (place, length) in [(0, 2049), (2047, 2), (8192, 0), (u64::MAX, 1), (8191, 2)] {
+            assert!(umem.bytes_at(place, length).is_none(), "{length} at {place}");
+        }
+        assert!(umem.bytes_at(8191, 1).is_some());
+    }
 }

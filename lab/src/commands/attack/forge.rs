@@ -9,8 +9,7 @@ use clap::ValueEnum;
 use rand::rngs::StdRng;
 use rand::{Rng, RngExt, SeedableRng};
 
-use super::frame::{Datagram, FROM_ADDRESS, FROM_MAC};
-use super::recording::{DATA, GREETING, HANDSHAKE, HEARTBEAT, Recording, kind};
+use super::frame::{DATA, Datagram, FROM_ADDRESS, FROM_MAC, GREETING, HANDSHAKE, HEARTBEAT, Recording, kind};
 use tabane_proto::wire::handshake::{Message, Tagged};
 use tabane_proto::wire::hello::Hello;
 use tabane_seal::{Cipher, Group, Random};

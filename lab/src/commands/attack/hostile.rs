@@ -12,8 +12,7 @@ use tabane_io::PacketSocket;
 use tabane_io::packet::FRAME_MAX;
 
 use super::forge::{Forger, Stranger};
-use super::frame::{datagrams, frames};
-use super::recording::Recording;
+use super::frame::{Recording, datagrams, frames};
 use tabane_kit::netns::{Namespace, joined};
 use tabane_kit::topology::{Topology, nic};
 

@@ -1,25 +1,31 @@
 //! One attack: what the connections get without it, with it and without it again, and what the victim took.
 
+use std::io::ErrorKind;
 use std::net::SocketAddr;
-use std::thread;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
+use nix::errno::Errno;
 use serde::Serialize;
-
-use super::forge::{Attack, FORGED_ETHERTYPE, Forger};
-use super::frame::{FROM_MAC, TO_MAC};
-use super::hostile::{LINK, mac};
-use super::watch::Watch;
-use super::{LINKS, Scene, with_key};
+use tabane_io::PacketSocket;
+use tabane_io::packet::{FRAME_MAX, HEADER};
 use tabane_kit::bundle::{self, Bundle, DEVICE};
 use tabane_kit::clock::{monotonic_ns, wait_for};
-use tabane_kit::cpu::used_during;
-use tabane_kit::memory;
+use tabane_kit::counters::used_during;
+use tabane_kit::netns::{Namespace, joined};
+use tabane_kit::process;
 use tabane_kit::status::{Questions, Status};
 use tabane_kit::topology::nic;
 use tabane_kit::workload::sequence::{Pace, Sequence};
 use tabane_kit::workload::transfer::{Source, Transfer};
+
+use super::forge::{Attack, FORGED_ETHERTYPE, Forger};
+use super::frame::{FROM_MAC, TO_MAC};
+use super::hostile::{LINK, mac};
+use super::{LINKS, Scene, with_key};
 
 /// The host that is attacked, and the one that the hostile node pretends to be.
 pub(super) const VICTIM: usize = 1;
@@ -107,7 +113,7 @@ pub(super) fn run(scene: &mut Scene<'_>, attack: Attack, span: Duration, seed: u
     let pid = scene.bundles[VICTIM].pid().context("the victim's daemon has ended")?;
     wait_for("memory that is in use", WARM_WITHIN, || is_warm(pid))?;
     let before = measure(&transfer, pid, || rest(span))?.0;
-    let (memory, statuses, began_ns) = (memory::resident_mib(pid)?, scene.statuses()?, monotonic_ns()?);
+    let (memory, statuses, began_ns) = (process::resident_mib(pid)?, scene.statuses()?, monotonic_ns()?);
     let (device, answers) = (watch_device(scene)?, watch_answers(scene)?);
     let (during, tried) = measure(&transfer, pid, || match attack {
         Attack::WrongKey => intrude(scene, span),
@@ -120,7 +126,7 @@ pub(super) fn run(scene: &mut Scene<'_>, attack: Attack, span: Duration, seed: u
     thread::sleep(CONSEQUENCES);
     let (forged_frames, answered) = (device.finish()?, answers.finish()?);
     let ends = scene.statuses()?;
-    let grown_mib = memory::resident_mib(pid)? - memory;
+    let grown_mib = process::resident_mib(pid)? - memory;
     let after = measure(&transfer, pid, || rest(span))?.0;
 
     let (datagrams, file) = (sequence.finish()?, transfer.finish()?);
@@ -143,9 +149,9 @@ pub(super) fn run(scene: &mut Scene<'_>, attack: Attack, span: Duration, seed: u
 
 /// Whether the daemon has touched the memory that its traffic uses, all of which it made room for at its start.
 fn is_warm(pid: u32) -> Result<Option<()>> {
-    let before = memory::resident_mib(pid)?;
+    let before = process::resident_mib(pid)?;
     thread::sleep(WARM);
-    Ok((memory::resident_mib(pid)? - before < WARM_MIB).then_some(()))
+    Ok((process::resident_mib(pid)? - before < WARM_MIB).then_some(()))
 }
 
 /// What the transfer gets and the daemon takes while `work` is done.
@@ -244,4 +250,60 @@ fn events(ends: &[Status], began_ns: u64, wanted: impl Fn(&str) -> bool) -> u64 
 /// Everything that a daemon has dropped.
 fn drops(status: &Status) -> u64 {
     status.counters.iter().filter(|(name, _)| name.starts_with("drop_")).map(|(_, count)| count).sum()
+}
+
+// Counts frames of a kind that come in by a NIC: what must not be there, if all goes well.
+
+/// Pause between two looks at the NIC.
+const TICK: Duration = Duration::from_millis(1);
+
+/// Someone who watches a NIC.
+pub(super) struct Watch {
+    end: Arc<AtomicBool>,
+    thread: JoinHandle<Result<u64>>,
+}
+
+impl Watch {
+    /// Counts frames at `nic` of `host` of which `wanted`, which is given the Ethernet frame, says so.
+    pub(super) fn start(
+        host: &Namespace,
+        nic: &str,
+        wanted: impl Fn(&[u8]) -> bool + Send + 'static,
+    ) -> Result<Watch> {
+        let socket = host.enter(|| PacketSocket::open(nic))??;
+        let end = Arc::new(AtomicBool::new(false));
+        let ended = Arc::clone(&end);
+        let thread = thread::spawn(move || {
+            let (mut frame, mut seen) = (vec![0; FRAME_MAX], 0);
+            loop {
+                let is_over = ended.load(Ordering::Relaxed);
+                seen += count(&socket, &mut frame, &wanted)?;
+                if is_over {
+                    ensure!(socket.take_overruns()? == 0, "frames were not seen: they came too fast");
+                    return Ok(seen);
+                }
+                thread::sleep(TICK);
+            }
+        });
+        Ok(Watch { end, thread })
+    }
+
+    /// How many there have been.
+    pub(super) fn finish(self) -> Result<u64> {
+        self.end.store(true, Ordering::Relaxed);
+        joined(self.thread)
+    }
+}
+
+/// Those that wait at the socket.
+fn count(socket: &PacketSocket, frame: &mut [u8], wanted: impl Fn(&[u8]) -> bool) -> Result<u64> {
+    let mut seen = 0;
+    loop {
+        match socket.receive(frame) {
+            Ok(length) => seen += u64::from(frame[..length].get(HEADER..).is_some_and(&wanted)),
+            Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(seen),
+            Err(error) if error.raw_os_error() == Some(Errno::ENETDOWN as i32) => return Ok(seen),
+            Err(error) => return Err(error).context("watching a NIC"),
+        }
+    }
 }

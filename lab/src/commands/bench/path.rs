@@ -5,11 +5,10 @@ use std::path::Path as FilePath;
 
 use anyhow::Result;
 
-use tabane_kit::bundle::{self, Bundle, Protection};
-use tabane_kit::mptcp;
+use tabane_kit::bonding;
+use tabane_kit::bundle::{self, Bundle, Protection, Window};
 use tabane_kit::netns::Namespace;
 use tabane_kit::topology::{LinkPlan, Plan, Topology, Wiring, address};
-use tabane_kit::window::Window;
 use tabane_kit::workload::Stream;
 
 /// A way from the first host to the second.
@@ -92,7 +91,7 @@ impl Path {
         let plan = Plan { wiring: Wiring::Cable, ..Plan::two_hosts(vec![LinkPlan::unshaped(); self.links]) };
         let topology = Topology::build(plan)?;
         if self.carrier == Carrier::Mptcp {
-            mptcp::announce(&topology)?;
+            bonding::announce_subflows(&topology)?;
         }
         Ok(topology)
     }
@@ -154,7 +153,7 @@ impl Path {
     /// Checks afterwards that the path was what its name says.
     pub(super) fn check(&self, topology: &Topology) -> Result<()> {
         if self.carrier == Carrier::Mptcp {
-            mptcp::check(topology)?;
+            bonding::check_subflows(topology)?;
         }
         Ok(())
     }

@@ -12,8 +12,8 @@ use socket2::Socket;
 use tabane_kit::bundle::{Bundle, DEVICE};
 use tabane_kit::clock::{monotonic_ns, wait_for};
 use tabane_kit::netns::Namespace;
+use tabane_kit::process;
 use tabane_kit::status::{PathState, PathStatus, Status};
-use tabane_kit::tool;
 use tabane_kit::topology::{Topology, nic};
 
 use super::{Group, Way, doctor, named};
@@ -305,7 +305,7 @@ pub(super) fn renew(bundles: &mut [Bundle<'_>], since_ns: u64) -> Result<()> {
 
 fn nft(host: &Namespace, arguments: &str) -> Result<()> {
     let mut command = host.command("nft");
-    tool::run(command.args(arguments.split(' '))).map(drop)
+    process::run(command.args(arguments.split(' '))).map(drop)
 }
 
 /// Puts a rule at a place where packets pass.
@@ -329,7 +329,7 @@ fn close(topology: &Topology, bundles: &mut [Bundle<'_>], host: usize, rule: &st
 
 pub(super) fn ethtool(host: &Namespace, arguments: &str) -> Result<()> {
     let mut command = host.command("ethtool");
-    tool::run(command.args(arguments.split(' '))).map(drop)
+    process::run(command.args(arguments.split(' '))).map(drop)
 }
 
 /// Sets one thing of IPv6 at the broken link's NIC.

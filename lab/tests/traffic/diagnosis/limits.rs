@@ -11,14 +11,13 @@ use tabane_kit::clock::wait_for;
 use tabane_kit::emulator::Impairment;
 use tabane_kit::machine::processors as processors_of_the_machine;
 use tabane_kit::netns::{Namespace, joined};
-use tabane_kit::process::Process;
+use tabane_kit::process::{self, Process};
 use tabane_kit::rate::Bitrate;
 use tabane_kit::status::{PathState, Status};
-use tabane_kit::tool;
 use tabane_kit::topology::{LinkPlan, Plan, Topology, Wiring};
 use tabane_kit::workload::transfer::{Source, Transfer};
 
-use super::wires::{BROKEN, Staged, over, staged};
+use super::nics::{BROKEN, Staged, over, staged};
 use super::{Group, Said, Way, why};
 use crate::traffic::data_path::wrapped;
 use crate::traffic::stage::{FAST, options, plan, whole, with_bundles};
@@ -318,14 +317,14 @@ fn allow(bundle: &Bundle<'_>, processors: &[usize]) -> Result<()> {
     let pid = bundle.pid().with_context(|| format!("{DEVICE} runs"))?;
     let list: Vec<String> = processors.iter().map(ToString::to_string).collect();
     let arguments = format!("--all-tasks --cpu-list --pid {} {pid}", list.join(","));
-    tool::run(&mut tool::words("taskset", &arguments)).map(drop)
+    process::run(&mut process::words("taskset", &arguments)).map(drop)
 }
 
 /// How the daemon gets its processor; `--rr` is before any other program, whatever else runs on this machine.
 fn schedule(bundle: &Bundle<'_>, policy: &str, priority: u8) -> Result<()> {
     let pid = bundle.pid().with_context(|| format!("{DEVICE} runs"))?;
     let arguments = format!("{policy} --all-tasks --pid {priority} {pid}");
-    tool::run(&mut tool::words("chrt", &arguments)).map(drop)
+    process::run(&mut process::words("chrt", &arguments)).map(drop)
 }
 
 /// Programs that do nothing but run, on this processor, with the daemon's priority.

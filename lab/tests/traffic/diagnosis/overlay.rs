@@ -113,7 +113,7 @@ fn send_wrong(topology: &Topology, _: &mut [Bundle<'_>]) -> Result<()> {
     host.ip(&format!("neighbour add {neighbour} lladdr {NOBODY} dev {OVERLAY} nud permanent"))?;
     let mut forward = host.command("bridge");
     forward.args(["fdb", "add", NOBODY, "dev", OVERLAY, "dst", &NOWHERE.to_string(), "self"]);
-    tabane_kit::tool::run(&mut forward)?;
+    tabane_kit::process::run(&mut forward)?;
     host.enter(|| -> Result<()> {
         let socket = UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0))?;
         (0..WRONG).for_each(|_| drop(socket.send_to(&[0], (neighbour, PORT))));

@@ -6,8 +6,8 @@ use std::time::Duration;
 use anyhow::{Context, Result, ensure};
 use tabane_kit::bundle::{DEVICE, program};
 use tabane_kit::clock::wait_for;
+use tabane_kit::process;
 use tabane_kit::systemd::{Systemd, UNITS};
-use tabane_kit::tool;
 use tabane_kit::topology::{Topology, nic};
 
 use super::{KEY, SERVICE, analysed, has_no_rights_of_root, machine, peer, whole};
@@ -37,13 +37,13 @@ pub(crate) fn asked(systemd: &Systemd, port: u16, request: &str) -> Result<Strin
         "{request} HTTP/1.1\\r\\nHost: localhost\\r\\nConnection: close\\r\\nAuthorization: Bearer %s\\r\\n\\r\\n"
     );
     let line = format!("exec 3<>/dev/tcp/127.0.0.1/{port} && printf '{head}' \"{token}\" >&3 && cat <&3");
-    tool::run(systemd.command("bash").args(["-c", &line]))
+    process::run(systemd.command("bash").args(["-c", &line]))
 }
 
 /// What the users of the helpers may ask, whatever program runs as them: a page that looks, one with actions, and the follower.
 fn taken_over(systemd: &Systemd) -> Result<()> {
     let key = "/run/other.key";
-    tool::run(systemd.command("bash").args(["-c", &format!("umask 022; printf '%s' {KEY} >{key}")]))?;
+    process::run(systemd.command("bash").args(["-c", &format!("umask 022; printf '%s' {KEY} >{key}")]))?;
     let takes = ["upgrade", DEVICE];
     let gives = ["key", DEVICE, key];
     let changes = ["policy", DEVICE, "adaptive"];
@@ -87,7 +87,7 @@ pub(super) fn unit() -> Result<()> {
         ("etc/systemd/system/tabane-web.service.d/lab.conf", drop_in.as_bytes(), 0o644),
     ];
     let systemd = machine(host, &files)?;
-    tool::run(systemd.command("systemd-sysusers").arg("tabane.conf"))?;
+    process::run(systemd.command("systemd-sysusers").arg("tabane.conf"))?;
     analysed(&systemd, PAGE, EXPOSURE_MAX)?;
     systemd.systemctl(&format!("start {SERVICE} {PAGE} {ROOTS}"))?;
     whole(&mut peer)?;

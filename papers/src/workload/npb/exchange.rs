@@ -63,7 +63,6 @@ impl Kernel {
         [Kernel::Ep, Kernel::Ft, Kernel::Is, Kernel::Cg, Kernel::Mg, Kernel::Lu, Kernel::Sp, Kernel::Bt];
 
     /// Its name.
-    #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
             Kernel::Ep => "ep",
@@ -78,7 +77,6 @@ impl Kernel {
     }
 
     /// Whether it runs on so many ranks: powers of two, and of sp and bt squares of those.
-    #[must_use]
     pub const fn runs_on(self, ranks: usize) -> bool {
         let is_square = ranks.isqrt() * ranks.isqrt() == ranks;
         ranks.is_power_of_two() && ranks > 1 && (is_square || !matches!(self, Kernel::Sp | Kernel::Bt))
@@ -88,7 +86,6 @@ impl Kernel {
     ///
     /// # Panics
     /// It does not run on so many ranks.
-    #[must_use]
     pub fn steps(self, class: Class, ranks: usize, rank: usize) -> Vec<Step> {
         assert!(self.runs_on(ranks), "{} does not run on {ranks} ranks", self.name());
         let mut of = Rank { ranks, rank, steps: Vec::new() };

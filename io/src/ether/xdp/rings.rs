@@ -1,4 +1,4 @@
-//! A ring that is shared with the kernel: one side puts entries in, the other takes them out.
+//! The four rings that are shared with the kernel: one side puts entries in, the other takes them out.
 //!
 //! Each side has a count that only it moves, of all entries that it has put or taken; the place in the ring is the
 //! count modulo the ring's size. The entries between the counts belong to the side that takes, the rest to the side
@@ -10,14 +10,15 @@
 //!
 //! Source: `Documentation/networking/af_xdp.rst`, `net/xdp/xsk_queue.h` of Linux 6.18.
 
-use std::io;
 use std::marker::PhantomData;
-use std::mem;
 use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::{io, mem};
 
 use memmap2::{MmapOptions, MmapRaw};
-use rustix::net::xdp::XdpRingOffset;
+use rustix::io::Errno;
+use rustix::net::xdp::{XdpDesc, XdpDescOptions, XdpRingOffset};
+use rustix::net::{RecvFlags, SendFlags, recv, send};
 
 /// `XDP_RING_NEED_WAKEUP`.
 const NEED_WAKEUP: u32 = 1;
@@ -35,9 +36,7 @@ pub(super) struct Ring<T> {
 
 impl<T: Copy> Ring<T> {
     /// Maps the ring of `size` entries, a power of two, at `page` of the socket's mappings.
-    ///
-    /// # Errors
-    /// The kernel's, or the layout that it gives is impossible.
+    /// Errors: the kernel's, or the layout that it gives is impossible.
     pub(super) fn map(socket: &OwnedFd, page: u64, at: XdpRingOffset, size: u32) -> io::Result<Self> {
         let entries = usize::try_from(size).ok().and_then(|size| size.checked_mul(mem::size_of::<T>()));
         let bytes = entries.and_then(|bytes| bytes.checked_add(usize::try_from(at.desc).ok()?));
@@ -130,6 +129,105 @@ fn waiting(put: u32, taken: u32, size: u32) -> u32 {
 /// The place of the entry with this count.
 fn place(count: u32, size: u32) -> usize {
     (count & (size - 1)) as usize
+}
+
+/// Frames into which the kernel may write received packets; this side puts.
+#[derive(Debug)]
+pub(super) struct FillRing(pub(super) Ring<u64>);
+
+impl FillRing {
+    /// Gives frames to the kernel, by where they begin; the ring has room for twice as many as were ever made.
+    pub(super) fn give(&mut self, frames: impl Iterator<Item = u64>) {
+        for frame in frames {
+            if self.0.room() == 0 {
+                debug_assert!(false, "more frames than there are");
+                break;
+            }
+            self.0.put(frame);
+        }
+        self.0.publish();
+    }
+
+    /// Wakes up a driver that waits for frames.
+    /// Errors: the kernel's, which the link's health shows anyway.
+    pub(super) fn wake(&self, socket: &OwnedFd) -> io::Result<()> {
+        if self.0.needs_wakeup() {
+            recv(socket, &mut [0_u8; 0][..], RecvFlags::DONTWAIT)?;
+        }
+        Ok(())
+    }
+}
+
+/// Frames that have left, which the kernel gives back; this side takes.
+#[derive(Debug)]
+pub(super) struct CompletionRing(pub(super) Ring<u64>);
+
+impl CompletionRing {
+    /// Takes all frames that have left, by where they begin.
+    pub(super) fn reclaim(&mut self, mut take: impl FnMut(u64)) {
+        let count = self.0.waiting();
+        for before in 0..count {
+            take(self.0.peek(before));
+        }
+        if count > 0 {
+            self.0.take(count);
+        }
+    }
+}
+
+/// Most pieces of one packet: the kernel's bound is 18.
+pub(super) const PIECES: usize = 20;
+
+/// Received packets, in one frame each or several; this side takes.
+#[derive(Debug)]
+pub(super) struct ReceiveRing(pub(super) Ring<XdpDesc>);
+
+impl ReceiveRing {
+    /// The pieces of the oldest packet, and their number; `None` when none has come whole.
+    pub(super) fn first(&self) -> Option<([XdpDesc; PIECES], usize)> {
+        let mut pieces = [XdpDesc { addr: 0, len: 0, options: XdpDescOptions::empty() }; PIECES];
+        let waiting = self.0.waiting();
+        for (before, piece) in (0..waiting).zip(&mut pieces) {
+            *piece = self.0.peek(before);
+            if !piece.options.contains(XdpDescOptions::XDP_PKT_CONTD) {
+                return Some((pieces, before as usize + 1));
+            }
+        }
+        // A packet of more pieces than the kernel allows: each is then taken for a packet.
+        (waiting as usize >= PIECES).then_some((pieces, PIECES))
+    }
+
+    /// Gives the places of so many pieces back.
+    pub(super) fn take(&mut self, pieces: usize) {
+        self.0.take(u32::try_from(pieces).unwrap_or_default());
+    }
+}
+
+/// Packets to send, in one frame each or several; this side puts.
+#[derive(Debug)]
+pub(super) struct TransmitRing(pub(super) Ring<XdpDesc>);
+
+impl TransmitRing {
+    /// Puts in a piece of a packet; `more`: another one follows.
+    pub(super) fn put(&mut self, frame: u64, length: u32, more: bool) {
+        let options = if more { XdpDescOptions::XDP_PKT_CONTD } else { XdpDescOptions::empty() };
+        self.0.put(XdpDesc { addr: frame, len: length, options });
+    }
+
+    /// Lets the kernel send the packets in the ring as far as it can now. In copy mode it takes 32 packets per call.
+    /// Errors: the kernel's, such as `ENETDOWN`; what is in the ring stays there.
+    pub(super) fn kick(&self, socket: &OwnedFd) -> io::Result<()> {
+        self.0.publish();
+        while !self.0.is_taken() && self.0.needs_wakeup() {
+            let room = self.0.room();
+            match send(socket, &[], SendFlags::DONTWAIT) {
+                Ok(_) | Err(Errno::AGAIN | Errno::BUSY | Errno::NOBUFS) if self.0.room() > room => {}
+                Ok(_) | Err(Errno::AGAIN | Errno::BUSY | Errno::NOBUFS) => break,
+                Err(error) => return Err(error.into()),
+            }
+        }
+        Ok(())
+    }
 }
 
 #[cfg(test)]
