@@ -1,7 +1,7 @@
-//! A hostile node among bundles: it hears one link, sends what it likes there, and has not the key, or nothing but the key.
+//! A hostile node among bundles: it hears one link, sends what it likes there, and has not the key, or nothing but the group's.
 //!
 //! ```text
-//!  h1.eth1 ── port1 [ s1 ] port2 ── eth1.h2       the hostile node hears port1, and sends out of port2
+//!  h1.eth1 ── port1 [ s1 ] port2 ── eth1.h2       the hostile node hears both ports, and sends out of port2, or of both
 //!  h1.eth2 ──────── [ s2 ] ──────── eth2.h2       it is not on this one
 //!  h3.eth1 ── port3 [ s1 ]                        its own address, where answers would reach it
 //! ```
@@ -70,6 +70,8 @@ struct Scene<'a> {
     /// The file of the group's key, and of one that it has not, or not yet.
     key: String,
     other_key: String,
+    /// The files of the hosts' own keys; each lets in only the other.
+    node_keys: [String; 2],
 }
 
 /// Runs the wanted attacks.
@@ -93,7 +95,7 @@ pub fn run(options: &Options) -> Result<ExitCode> {
         Bundle::stop_all(scene.bundles)?;
     }
     report.field("seconds", options.seconds);
-    summary::write(&mut report, &seen);
+    summary::write(&mut report, &seen, Duration::from_secs(options.seconds));
     report.finish(common.json.as_deref())
 }
 
@@ -103,14 +105,24 @@ impl<'a> Scene<'a> {
         let key = new_key(daemon, &keys.join(format!("group-{number}")))?;
         let other_key = new_key(daemon, &keys.join(format!("other-{number}")))?;
         let stranger = Stranger::of(topology.host(trial::STRANGER))?;
-        let options = with_key(daemon, &key);
+        let node_keys = [0, 1].map(|host| keys.join(format!("node-{number}-{host}")).display().to_string());
+        let mut public = Vec::new();
+        for file in &node_keys {
+            public.push(tool::run(Command::new(daemon).args(["genkey", "--node", file]))?);
+        }
         let hearing = Hostile::enter(topology)?.hear();
-        let start = |host| Bundle::start(topology.host(host), host, &topology.nics(), &options);
+        let start = |host: usize| {
+            let words = ["--node-key", &node_keys[host], "--allow", public[1 - host].trim()];
+            let arguments = words.map(String::from).to_vec();
+            let options = bundle::Options { arguments, ..with_key(daemon, &key) };
+            Bundle::start(topology.host(host), host, &topology.nics(), &options)
+        };
         let mut bundles = vec![start(trial::FRIEND)?, start(trial::VICTIM)?];
         for bundle in &mut bundles {
             bundle.wait_until("the other host", |status| status.is_ready(1, LINKS))?;
         }
-        Ok(Scene { topology, bundles, hostile: hearing.finish()?, stranger, daemon, key, other_key })
+        let hostile = hearing.finish()?;
+        Ok(Scene { topology, bundles, hostile, stranger, daemon, key, other_key, node_keys })
     }
 
     fn statuses(&self) -> Result<Vec<Status>> {

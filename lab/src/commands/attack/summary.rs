@@ -1,9 +1,11 @@
 //! The attacks in the common form: a row for each, and what is wanted of all.
 
+use std::time::Duration;
+
 use serde_json::{Value, json};
 
 use super::forge::Attack;
-use super::trial::Figures;
+use super::trial::{Figures, changes_of_key};
 use tabane_kit::report::{Report, Table, Verdict};
 
 /// Least share of its speed that the connection keeps under attack.
@@ -12,7 +14,7 @@ const SHARE_MIN: f64 = 0.9;
 const GROWN_MIB_MAX: f64 = 2.0;
 
 /// Writes everything into `report`.
-pub(super) fn write(report: &mut Report, seen: &[(Attack, Figures)]) {
+pub(super) fn write(report: &mut Report, seen: &[(Attack, Figures)], span: Duration) {
     report.field("attacks", seen.iter().map(fields).collect::<Vec<_>>());
     report.show(table(seen));
     report.show("  tried: cells, or nodes; dropped: by the victim, for any reason; taken: forged frames at the device,");
@@ -22,17 +24,21 @@ pub(super) fn write(report: &mut Report, seen: &[(Attack, Figures)]) {
         if let Some(lost) = &figures.lost {
             report.show(format!("  lost: {}: {lost}", attack.name()));
         }
-        judge(report, *attack, figures);
+        judge(report, *attack, figures, span);
     }
 }
 
-fn judge(report: &mut Report, attack: Attack, figures: &Figures) {
+fn judge(report: &mut Report, attack: Attack, figures: &Figures, span: Duration) {
     let id = |figure: &str| format!("{}.{figure}", attack.name());
     report.verdict(Verdict::equals(&id("taken"), figures.taken(), 0));
     report.verdict(Verdict::equals(&id("links_lost"), figures.links_lost, 0));
     report.verdict(Verdict::equals(&id("connections_lost"), usize::from(figures.lost.is_some()), 0));
     report.verdict(Verdict::at_least(&id("share"), figures.share(), SHARE_MIN));
     report.verdict(Verdict::at_most(&id("grown_mib"), figures.grown_mib, GROWN_MIB_MAX));
+    if attack == Attack::Claimed {
+        let least = changes_of_key(span).into();
+        report.verdict(Verdict::at_least(&id("rekeys"), figures.rekeys as f64, least));
+    }
     if attack.is_of_a_stranger() {
         report.verdict(Verdict::equals(&id("answers"), figures.answered, 0));
     }
