@@ -140,13 +140,13 @@ pub(super) fn restrict(program: Program) -> anyhow::Result<()> {
     apply(rules, SeccompAction::KillProcess, SeccompAction::Allow)
 }
 
-/// Takes Unix sockets from the process that resolves names, and listening: these calls fail. It has all others, for nobody lists
-/// what libraries of resolvers call.
+/// Takes Unix sockets from the process that resolves names, and listening: these calls fail, and so do rings of io_uring, whose
+/// requests pass no list. It has all others, for nobody lists what libraries of resolvers call.
 pub(super) fn restrict_resolver() -> anyhow::Result<()> {
     if secure_computing_mode().is_err() || TargetArch::try_from(ARCH).is_err() {
         return Ok(());
     }
-    let mut rules = plain(&[libc::SYS_listen]);
+    let mut rules = plain(&[libc::SYS_listen, libc::SYS_io_uring_setup]);
     rules.insert(libc::SYS_socket, vec![rule(&[(0, Eq, number(libc::AF_UNIX))])?]);
     apply(rules, SeccompAction::Allow, SeccompAction::Errno(libc::EACCES.cast_unsigned()))
 }

@@ -8,16 +8,19 @@
 //!
 //! Source: `landlock(7)`; Linux 5.13, TCP since 6.7, signals and sockets since 6.12.
 
+use std::path::{Path, PathBuf};
+
 use landlock::{
     ABI, Access, AccessFs, AccessNet, CompatLevel, Compatible, Ruleset, RulesetAttr, RulesetCreatedAttr,
     RulesetError, RulesetStatus, Scope, path_beneath_rules,
 };
 
 const NEWEST: ABI = ABI::V6;
-/// Where resolvers have their configuration, their libraries and the sockets of local servers. What a machine lacks of them
-/// is left out.
-const OF_RESOLVERS: [&str; 9] =
-    ["/etc", "/run", "/var/cache/nscd", "/usr", "/lib", "/lib64", "/nix/store", "/gnu/store", "/dev/urandom"];
+/// Where resolvers have their configuration and their libraries. What a machine lacks of them is left out.
+const OF_RESOLVERS: [&str; 8] =
+    ["/etc", "/var/cache/nscd", "/usr", "/lib", "/lib64", "/nix/store", "/gnu/store", "/dev/urandom"];
+/// The servers of DNS; often a link to a file below /run, where service managers have the keys of bundles, too.
+const SERVERS: &str = "/etc/resolv.conf";
 
 /// Takes all files away. On a kernel without Landlock the log says so.
 pub(super) fn hide() -> Result<(), RulesetError> {
@@ -51,8 +54,8 @@ pub(super) fn hide_but_for_bundles() -> Result<(), RulesetError> {
     Ok(())
 }
 
-/// Takes all files away but those of [`OF_RESOLVERS`], which can be read; nothing can be written or executed. The process may
-/// ask servers by TCP, and not be one. Returns whether the kernel has Landlock.
+/// Takes all files away but those of [`OF_RESOLVERS`] and what lies beside [`SERVERS`], which can be read; nothing can be written or
+/// executed. The process may ask servers by TCP, and not be one. Returns whether the kernel has Landlock.
 pub(super) fn hide_but_for_names() -> Result<bool, RulesetError> {
     let read = AccessFs::ReadFile | AccessFs::ReadDir;
     let status = Ruleset::default()
@@ -62,8 +65,16 @@ pub(super) fn hide_but_for_names() -> Result<bool, RulesetError> {
         .scope(Scope::from_all(NEWEST))?
         .create()?
         .add_rules(path_beneath_rules(OF_RESOLVERS, read))?
+        .add_rules(path_beneath_rules(directory_of(Path::new(SERVERS)), read))?
         .restrict_self()?;
     Ok(status.ruleset != RulesetStatus::NotEnforced)
+}
+
+/// Where a file really lies, or will, for who changes it puts another one there; `None` for `/run` itself, or any other at the root.
+fn directory_of(path: &Path) -> Option<PathBuf> {
+    let to_come = || Some(path.parent()?.join(path.read_link().ok()?));
+    let directory = path.canonicalize().ok().or_else(to_come)?.parent()?.canonicalize().ok()?;
+    directory.parent()?.parent().is_some().then_some(directory)
 }
 
 #[cfg(test)]
@@ -71,6 +82,19 @@ mod tests {
     use super::*;
     use std::fs::{read, write};
     use std::process::Command;
+
+    #[test]
+    fn a_file_lies_where_its_link_leads() {
+        let run = tempfile::tempdir().expect("a directory");
+        let (servers, link) = (run.path().join("servers"), run.path().join("link"));
+        std::fs::create_dir(&servers).expect("a directory");
+        std::os::unix::fs::symlink("servers/file", &link).expect("a link");
+        let lies_in = Some(servers.canonicalize().expect("a path"));
+        assert_eq!(directory_of(&link), lies_in, "nobody has written it yet");
+        write(servers.join("file"), "").expect("a file");
+        assert_eq!(directory_of(&link), lies_in);
+        assert_eq!(directory_of(Path::new("/etc/hosts")), None);
+    }
 
     #[test]
     fn who_resolves_names_reads_what_resolvers_read_and_nothing_else() {

@@ -1,7 +1,7 @@
-//! A hostile node among bundles: it hears one link, sends what it likes there, and has not the key, or nothing but the key.
+//! A hostile node among bundles: it hears one link, sends what it likes there, and has not the key, or nothing but the group's.
 //!
 //! ```text
-//!  h1.eth1 ── port1 [ s1 ] port2 ── eth1.h2       the hostile node hears port1, and sends out of port2
+//!  h1.eth1 ── port1 [ s1 ] port2 ── eth1.h2       the hostile node hears both ports, and sends out of port2, or of both
 //!  h1.eth2 ──────── [ s2 ] ──────── eth2.h2       it is not on this one
 //!  h3.eth1 ── port3 [ s1 ]                        its own address, where answers would reach it
 //! ```
@@ -66,6 +66,8 @@ struct Scene<'a> {
     /// The file of the group's key, and of one that it has not, or not yet.
     key: String,
     other_key: String,
+    /// The files of the hosts' own keys; each lets in only the other.
+    node_keys: [String; 2],
 }
 
 /// Runs the wanted attacks.
@@ -89,7 +91,7 @@ pub fn run(options: &Options) -> Result<ExitCode> {
         Bundle::stop_all(scene.bundles)?;
     }
     report.field("seconds", options.seconds);
-    write(&mut report, &seen);
+    write(&mut report, &seen, Duration::from_secs(options.seconds));
     report.finish(common.json.as_deref())
 }
 
@@ -99,14 +101,24 @@ impl<'a> Scene<'a> {
         let key = new_key(daemon, &keys.join(format!("group-{number}")))?;
         let other_key = new_key(daemon, &keys.join(format!("other-{number}")))?;
         let stranger = Stranger::of(topology.host(trial::STRANGER))?;
-        let options = with_key(daemon, &key);
+        let node_keys = [0, 1].map(|host| keys.join(format!("node-{number}-{host}")).display().to_string());
+        let mut public = Vec::new();
+        for file in &node_keys {
+            public.push(process::run(Command::new(daemon).args(["genkey", "--node", file]))?);
+        }
         let hearing = Hostile::enter(topology)?.hear();
-        let start = |host| Bundle::start(topology.host(host), host, &topology.nics(), &options);
+        let start = |host: usize| {
+            let words = ["--node-key", &node_keys[host], "--allow", public[1 - host].trim()];
+            let arguments = words.map(String::from).to_vec();
+            let options = bundle::Options { arguments, ..with_key(daemon, &key) };
+            Bundle::start(topology.host(host), host, &topology.nics(), &options)
+        };
         let mut bundles = vec![start(trial::FRIEND)?, start(trial::VICTIM)?];
         for bundle in &mut bundles {
             bundle.wait_until("the other host", |status| status.is_ready(1, LINKS))?;
         }
-        Ok(Scene { topology, bundles, hostile: hearing.finish()?, stranger, daemon, key, other_key })
+        let hostile = hearing.finish()?;
+        Ok(Scene { topology, bundles, hostile, stranger, daemon, key, other_key, node_keys })
     }
 
     fn statuses(&self) -> Result<Vec<Status>> {
@@ -134,7 +146,7 @@ const SHARE_MIN: f64 = 0.9;
 const GROWN_MIB_MAX: f64 = 2.0;
 
 /// Writes everything into `report`.
-fn write(report: &mut Report, seen: &[(Attack, Figures)]) {
+fn write(report: &mut Report, seen: &[(Attack, Figures)], span: Duration) {
     report.field("attacks", seen.iter().map(fields).collect::<Vec<_>>());
     report.show(table(seen));
     report.show("  tried: cells, or nodes; dropped: by the victim, for any reason; taken: forged frames at the device,");
@@ -144,17 +156,21 @@ fn write(report: &mut Report, seen: &[(Attack, Figures)]) {
         if let Some(lost) = &figures.lost {
             report.show(format!("  lost: {}: {lost}", attack.name()));
         }
-        judge(report, *attack, figures);
+        judge(report, *attack, figures, span);
     }
 }
 
-fn judge(report: &mut Report, attack: Attack, figures: &Figures) {
+fn judge(report: &mut Report, attack: Attack, figures: &Figures, span: Duration) {
     let id = |figure: &str| format!("{}.{figure}", attack.name());
     report.verdict(Verdict::equals(&id("taken"), figures.taken(), 0));
     report.verdict(Verdict::equals(&id("links_lost"), figures.links_lost, 0));
     report.verdict(Verdict::equals(&id("connections_lost"), usize::from(figures.lost.is_some()), 0));
     report.verdict(Verdict::at_least(&id("share"), figures.share(), SHARE_MIN));
     report.verdict(Verdict::at_most(&id("grown_mib"), figures.grown_mib, GROWN_MIB_MAX));
+    if attack == Attack::Claimed {
+        let least = trial::changes_of_key(span).into();
+        report.verdict(Verdict::at_least(&id("rekeys"), figures.rekeys as f64, least));
+    }
     if attack.is_of_a_stranger() {
         report.verdict(Verdict::equals(&id("answers"), figures.answered, 0));
     }

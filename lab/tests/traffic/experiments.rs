@@ -23,6 +23,8 @@ const NOTICED_MS_MAX: f64 = 10.0;
 const RESENT_MAX: u64 = 10;
 /// Attacks of each sort: made of what is heard, under the attacker's own address, and by a node.
 const ATTACKS: [&str; 3] = ["truncated", "handshakes", "wrong-key"];
+/// Handshakes to both hosts in a minute, of 24,000: what does not leave in time is left out.
+const CLAIMED_MIN: u64 = 20_000;
 /// Least speed beside these, in Mbit/s: half of what the links carry.
 const MBPS_MIN: f64 = 92.0;
 /// In place of the links of an experiment: slow, so that any machine reaches their rates.
@@ -41,6 +43,7 @@ pub(crate) fn cases() -> Vec<Case> {
         case("loss_of_1_percent", DAEMON, loss),
         case("mesh_of_3_hosts_survives_a_dead_switch", DAEMON, mesh),
         case("attacks_are_tried_and_told_of", DAEMON, attack),
+        case("handshakes_in_the_names_of_both_hosts_part_nobody", DAEMON, claimed),
         case("soak_of_3_hosts_loses_nothing", DAEMON, soak),
     ]
 }
@@ -176,6 +179,17 @@ fn attack() -> Result<()> {
         }
         ensure!(figures["forged_frames"] == 0 && figures["lost"].is_null(), "{attack}");
     }
+    Ok(())
+}
+
+/// A thief of the group key claims the hosts' own keys at both for a minute: they stay joined, change keys, and are as fast.
+fn claimed() -> Result<()> {
+    let report = report(&["attack", "--attack", "claimed", "--seconds", "60"], 400)?;
+    for met in ["taken", "links_lost", "connections_lost", "rekeys", "share"] {
+        ensure!(verdict(&report, &format!("claimed.{met}"))?["ok"] == true, "{met}: {report}");
+    }
+    let tried = report["attacks"][0]["figures"]["tried"].as_u64();
+    ensure!(tried > Some(CLAIMED_MIN), "only {tried:?} handshakes: {report}");
     Ok(())
 }
 

@@ -1,6 +1,7 @@
 //! The unit that is installed with the program, under systemd itself: it starts, reloads, ends and is restarted, and is what
 //! docs/security.md says.
 
+mod names;
 pub(crate) mod page;
 
 use std::net::SocketAddr;
@@ -59,6 +60,11 @@ pub(crate) fn cases() -> Vec<Case> {
             "systemd_serves_the_page_to_who_may_only_look",
             [NEEDS, &[That(require_web)]].concat(),
             page::unit,
+        ),
+        Case::new(
+            "systemd_keeps_who_resolves_names_from_all_else_when_it_is_taken_over",
+            [NEEDS, names::NEEDS].concat(),
+            names::taken_over,
         ),
     ]
 }

@@ -3,13 +3,15 @@
 //! The hostile node knows the wire format, hears the link from the start and sends what it likes under any address; it
 //! has not the key, but for one attack. Cells that pretend to be part of a session carry the numbers that come next there.
 
-use std::ops::Range;
+use std::ops::{Range, RangeInclusive};
 
 use clap::ValueEnum;
 use rand::rngs::StdRng;
 use rand::{Rng, RngExt, SeedableRng};
 
 use super::frame::{DATA, Datagram, FROM_ADDRESS, FROM_MAC, GREETING, HANDSHAKE, HEARTBEAT, Recording, kind};
+use super::trial::VICTIM;
+use tabane_proto::wire::cell::Header;
 use tabane_proto::wire::handshake::{Message, Tagged};
 use tabane_proto::wire::hello::Hello;
 use tabane_seal::{Cipher, Group, Random};
@@ -22,7 +24,7 @@ const AHEAD: Range<u32> = 1..64;
 /// Cells of an ordinary attack in a second, and of a flood.
 const PER_SECOND: u32 = 10_000;
 const FLOOD_PER_SECOND: u32 = 100_000;
-/// Handshakes that look right: each makes the victim compute.
+/// Handshakes that look right: each makes who gets it compute.
 const CLAIMED_PER_SECOND: u32 = 200;
 /// Length of a handshake cell of noise: about that of a real one.
 const HANDSHAKE_BYTES: usize = 200;
@@ -64,7 +66,7 @@ pub(super) enum Attack {
     Addresses,
     /// Heartbeats that say that all links are down
     Reports,
-    /// 200 handshakes a second in the other node's name, under a stolen group key, while the group changes its key
+    /// 200 handshakes a second to each node in the other's name, under a stolen group key, while the group changes its key
     Claimed,
     /// A node with another key, on every link
     WrongKey,
@@ -81,6 +83,9 @@ pub(super) struct Forger {
     former: Option<Vec<Datagram>>,
     /// Group keys that it has stolen.
     keys: Vec<[u8; 32]>,
+    /// The hosts' own keys. It has not got them: who holds a key and who only claims it write the same first message, and it
+    /// answers none.
+    claims: [[u8; 32]; 2],
     random: StdRng,
     /// Cells made so far.
     made: usize,
@@ -122,17 +127,23 @@ impl Forger {
     pub(super) fn new(attack: Attack, stranger: Stranger, former: Option<&Recording>, seed: u64) -> Forger {
         let whole = |former: &Recording| former.beginnings.iter().chain(&former.recent).cloned().collect();
         let (former, random) = (former.map(whole), StdRng::seed_from_u64(seed));
-        Forger { attack, stranger, former, keys: Vec::new(), random, made: 0 }
+        Forger { attack, stranger, former, keys: Vec::new(), claims: Default::default(), random, made: 0 }
     }
 
-    /// The same, who has stolen these group keys.
-    pub(super) fn with_keys(self, keys: Vec<[u8; 32]>) -> Forger {
-        Forger { keys, ..self }
+    /// The same, who has stolen these group keys and claims the hosts' own.
+    pub(super) fn with_keys(self, keys: Vec<[u8; 32]>, claims: [[u8; 32]; 2]) -> Forger {
+        Forger { keys, claims, ..self }
     }
 
-    /// The next datagram; `None`: nothing that it could be made of has been heard.
-    pub(super) fn next(&mut self, heard: &Recording) -> Option<Datagram> {
+    /// The hosts that it attacks: the victim, or both.
+    pub(super) fn attacked(&self) -> RangeInclusive<usize> {
+        if self.attack == Attack::Claimed { 0..=1 } else { VICTIM..=VICTIM }
+    }
+
+    /// The next datagram to `host`, by what each has sent; `None`: nothing that it could be made of has been heard.
+    pub(super) fn next(&mut self, both: &[Recording; 2], host: usize) -> Option<Datagram> {
         self.made += 1;
+        let heard = &both[1 - host];
         match self.attack {
             Attack::Forged => self.data(heard, [2, 0, 0, 0, 0xbe, 0xef]),
             Attack::Addresses => {
@@ -152,7 +163,7 @@ impl Forger {
             Attack::Handshakes => self.noise(heard),
             Attack::HandshakesReplayed => nth(&heard.beginnings, self.made),
             Attack::Reports => self.report(heard),
-            Attack::Claimed => self.claimed(heard),
+            Attack::Claimed => self.claimed(both, host),
             Attack::AfterRestart => nth(self.former.as_deref()?, self.made),
             Attack::WrongKey => None,
         }
@@ -225,17 +236,25 @@ impl Forger {
         Some(forged)
     }
 
-    /// An initiation in the name of who was heard, whose key it claims: this is what the true node would send, had it been started
-    /// again. Only its response could not be used.
-    fn claimed(&mut self, heard: &Recording) -> Option<Datagram> {
+    /// An initiation in the name of the other host, whose key it claims, with the last serial: this is what the true node would
+    /// send, had it been started again, or, each second time, to renew the session's keys. Only its response could not be used.
+    fn claimed(&mut self, both: &[Recording; 2], host: usize) -> Option<Datagram> {
+        let (heard, from) = (&both[1 - host], 1 - host);
         let first = |wanted| heard.beginnings.iter().find(|heard| kind(&heard.cell) == Some(wanted));
         let (greeting, handshake) = (first(GREETING)?, first(HANDSHAKE)?);
-        let session = self.random.random_range(1..u16::MAX);
-        let hello = Hello { session, your_session: 0, ..hostile::greeting(&greeting.cell)? };
         let key = self.keys.get(self.made.checked_rem(self.keys.len())?)?;
-        let mut group = Group::new(&[*key], Cipher::Aes256Gcm, Random::seeded(self.random.random()));
+        let [given, own] = [heard, &both[host]].map(|heard| Header::parse(&heard.latest(DATA)?.cell).ok());
+        let renews = self.random.random();
+        let (session, your_session, epoch) = if renews {
+            (own?.session, given?.session, given?.epoch % u8::MAX + 1)
+        } else {
+            (self.random.random_range(1..u16::MAX), 0, 1)
+        };
+        let hello = Hello { session, your_session, ..hostile::greeting(&greeting.cell)? };
+        let group = Group::new(&[*key], Cipher::Aes256Gcm, Random::seeded(self.random.random()));
+        let mut group = group.with_node_key(&self.claims[from]);
         let said = Message::parse(Tagged::split(&handshake.cell).ok()?.covered).ok()?;
-        let cell = hostile::initiation(&mut group, &hello, said.addressee, (1, u32::MAX), &[])?;
+        let cell = hostile::initiation(&mut group, &hello, said.addressee, (epoch, u32::MAX), &[])?;
         Some(Datagram { headers: handshake.headers, cell })
     }
 
@@ -298,7 +317,10 @@ mod tests {
 
     fn forge(attack: Attack, heard: &Recording) -> Vec<u8> {
         let stranger = Stranger { mac: [6; 6], address: [9; 16] };
-        Forger::new(attack, stranger, None, 1).next(heard).unwrap().cell
+        Forger::new(attack, stranger, None, 1)
+            .next(&[heard.clone(), Recording::default()], VICTIM)
+            .unwrap()
+            .cell
     }
 
     #[test]
@@ -335,7 +357,7 @@ mod tests {
     fn what_was_not_heard_cannot_be_forged() {
         let stranger = Stranger { mac: [6; 6], address: [9; 16] };
         for attack in Attack::value_variants() {
-            assert_eq!(Forger::new(*attack, stranger, None, 1).next(&Recording::default()), None);
+            assert_eq!(Forger::new(*attack, stranger, None, 1).next(&Default::default(), VICTIM), None);
         }
     }
 }

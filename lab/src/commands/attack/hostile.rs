@@ -1,4 +1,4 @@
-//! The hostile node at work on one link: it hears what the first host sends and puts forged frames before the second.
+//! The hostile node at work on one link: it hears what the hosts send and puts forged frames before them.
 
 use std::io::ErrorKind;
 use std::net::Ipv6Addr;
@@ -28,11 +28,10 @@ const HEAR: usize = 1_000;
 /// The hostile node, with the switch's ports to both hosts in its hands: frames of a switch can be heard and sent under
 /// any address there, without it learning wrong ones.
 pub(super) struct Hostile {
-    /// Hears the first host.
-    from: PacketSocket,
-    /// Reaches the second.
-    to: PacketSocket,
-    pub(super) recording: Recording,
+    /// Each hears a host, and reaches it.
+    ports: [PacketSocket; 2],
+    /// What each host has sent.
+    pub(super) heard: [Recording; 2],
     frame: Vec<u8>,
 }
 
@@ -45,9 +44,10 @@ pub(super) struct Hearing {
 impl Hostile {
     /// At the switch of [`LINK`].
     pub(super) fn enter(topology: &Topology) -> Result<Hostile> {
-        let [from, to] =
+        let [first, second] =
             ["port1", "port2"].map(|port| topology.switch(LINK).enter(|| PacketSocket::open(port)));
-        Ok(Hostile { from: from??, to: to??, recording: Recording::default(), frame: vec![0; FRAME_MAX] })
+        let ports = [first??, second??];
+        Ok(Hostile { ports, heard: Default::default(), frame: vec![0; FRAME_MAX] })
     }
 
     /// Hears on, on a thread.
@@ -64,37 +64,41 @@ impl Hostile {
         Hearing { end, thread }
     }
 
-    /// Sends what `forger` makes for so long; how many cells left.
+    /// Sends what `forger` makes for so long, so much to each host that is attacked; how many cells left.
     pub(super) fn strike(&mut self, forger: &mut Forger, per_second: u32, duration: Duration) -> Result<u64> {
-        let (start, mut due, mut tried) = (Instant::now(), 0, 0);
+        let (start, mut due, mut tried) = (Instant::now(), 0, [0; 2]);
         while start.elapsed() < duration {
             self.listen()?;
             let now_due = u64::try_from(start.elapsed().as_micros())? * u64::from(per_second) / 1_000_000;
-            let forged: Vec<_> = (due..now_due)
-                .take(usize::try_from(BURST)?)
-                .map_while(|_| forger.next(&self.recording))
-                .collect();
-            due = now_due;
-            for frame in frames(&forged) {
-                // A full NIC takes no more: what does not leave was not tried.
-                tried += if self.to.send(&frame).is_ok() { datagrams(&frame).len() as u64 } else { 0 };
+            for host in forger.attacked() {
+                let forged: Vec<_> = (due..now_due)
+                    .take(usize::try_from(BURST)?)
+                    .map_while(|_| forger.next(&self.heard, host))
+                    .collect();
+                for frame in frames(&forged) {
+                    // A full NIC takes no more: what does not leave was not tried.
+                    let has_left = self.ports[host].send(&frame).is_ok();
+                    tried[host] += if has_left { datagrams(&frame).len() as u64 } else { 0 };
+                }
             }
+            due = now_due;
             thread::sleep(TICK);
         }
-        ensure!(tried > 0, "nothing was heard of which cells could be made");
-        Ok(tried)
+        let is_tried = forger.attacked().all(|host| tried[host] > 0);
+        ensure!(is_tried, "nothing was heard of which cells could be made: {tried:?}");
+        Ok(tried.iter().sum())
     }
 
-    /// Notes what the first host has sent.
+    /// Notes what the hosts have sent.
     fn listen(&mut self) -> Result<()> {
-        for _ in 0..HEAR {
-            let length = match self.from.receive(&mut self.frame) {
-                Ok(length) => length,
-                Err(error) if error.kind() == ErrorKind::WouldBlock => break,
-                Err(error) => return Err(error).context("hearing a frame"),
-            };
-            for datagram in datagrams(&self.frame[..length]) {
-                self.recording.note(datagram);
+        for (port, heard) in self.ports.iter().zip(&mut self.heard) {
+            for _ in 0..HEAR {
+                let length = match port.receive(&mut self.frame) {
+                    Ok(length) => length,
+                    Err(error) if error.kind() == ErrorKind::WouldBlock => break,
+                    Err(error) => return Err(error).context("hearing a frame"),
+                };
+                datagrams(&self.frame[..length]).into_iter().for_each(|datagram| heard.note(datagram));
             }
         }
         Ok(())

@@ -47,6 +47,8 @@ const CONSEQUENCES: Duration = Duration::from_millis(1_500);
 /// A daemon whose memory grows by less than this in this time uses all that its traffic needs; before, it grows by 2 MiB.
 const WARM: Duration = Duration::from_secs(1);
 const WARM_MIB: f64 = 0.1;
+/// How long a group key lasts while handshakes are claimed.
+const KEY_LASTS: Duration = Duration::from_secs(5);
 /// How long that may take.
 const WARM_WITHIN: Duration = Duration::from_secs(60);
 
@@ -63,6 +65,8 @@ pub(super) struct Figures {
     pub(super) peer_events: u64,
     /// Links that were taken for dead meanwhile, at both hosts.
     pub(super) links_lost: u64,
+    /// New keys for the session that the hosts have.
+    pub(super) rekeys: u64,
     /// Frames that went from the victim to the hostile node.
     pub(super) answered: u64,
     /// Cells that the victim dropped for any reason.
@@ -99,7 +103,7 @@ struct Window {
 
 /// Runs `attack` for `span`.
 pub(super) fn run(scene: &mut Scene<'_>, attack: Attack, span: Duration, seed: u64) -> Result<Figures> {
-    let former = scene.hostile.recording.clone();
+    let former = scene.hostile.heard[FRIEND].clone();
     if attack == Attack::AfterRestart {
         restart_victim(scene)?;
     }
@@ -136,6 +140,7 @@ pub(super) fn run(scene: &mut Scene<'_>, attack: Attack, span: Duration, seed: u
         spoiled: datagrams.doubled + datagrams.damaged + file.damaged,
         peer_events: events(&ends, began_ns, |what| what.starts_with("peer-") && what != "peer-refused"),
         links_lost: events(&ends, began_ns, |what| what == "link-down"),
+        rekeys: rekeys(&ends) - rekeys(&statuses),
         answered,
         dropped: drops(&ends[VICTIM]) - drops(&statuses[VICTIM]),
         calm_mbps: f64::midpoint(before.mbps, after.mbps),
@@ -193,11 +198,24 @@ fn intrude(scene: &Scene<'_>, span: Duration) -> Result<u64> {
     Ok(1)
 }
 
-/// The group changes its key in three rounds while handshakes come in the friend's name; how many there were. With the last round
-/// both agree on new keys at once.
+/// The group changes its key in three rounds, every few seconds, while handshakes come in the hosts' names; how many there were.
+/// With the last round both agree on new keys at once.
 fn claim(scene: &mut Scene<'_>, forger: Forger, span: Duration) -> Result<u64> {
+    let [first, second] = &scene.node_keys;
+    let keys = vec![secret(&scene.key)?, secret(&scene.other_key)?];
+    let mut forger = forger.with_keys(keys, [secret(first)?, secret(second)?]);
+    let changes = changes_of_key(span);
+    (0..changes).map(|_| change_key(scene, &mut forger, span / changes)).sum()
+}
+
+/// How often the group changes its key while handshakes are claimed for `span`.
+pub(super) fn changes_of_key(span: Duration) -> u32 {
+    u32::try_from(span.as_secs() / KEY_LASTS.as_secs()).unwrap_or(1).max(1)
+}
+
+/// The group changes its key, in three rounds and one before, within `span`.
+fn change_key(scene: &mut Scene<'_>, forger: &mut Forger, span: Duration) -> Result<u64> {
     let (old, new) = (scene.key.clone(), scene.other_key.clone());
-    let mut forger = forger.with_keys(vec![secret(&old)?, secret(&new)?]);
     let epochs = |scene: &Scene<'_>| -> Result<Vec<Option<u8>>> {
         let of = |status: Status| Some(status.peers.first()?.sealed.as_ref()?.epoch);
         Ok(scene.statuses()?.into_iter().map(of).collect())
@@ -209,18 +227,21 @@ fn claim(scene: &mut Scene<'_>, forger: Forger, span: Duration) -> Result<u64> {
         for bundle in scene.bundles.iter().filter(|_| !keys.is_empty()) {
             bundle.ask(&[&["key", DEVICE], keys].concat())?;
         }
-        tried += scene.hostile.strike(&mut forger, Attack::Claimed.per_second(), span / 4)?;
+        tried += scene.hostile.strike(forger, Attack::Claimed.per_second(), span / 4)?;
     }
     let after = epochs(scene)?;
     ensure!(before.iter().zip(&after).all(|(before, after)| before != after), "no new keys: {after:?}");
+    (scene.key, scene.other_key) = (new, old);
     Ok(tried)
 }
 
-/// The key in a file.
+/// The secret key in a file, of the group or of a node.
 fn secret(file: &str) -> Result<[u8; 32]> {
     let text = std::fs::read_to_string(file)?;
+    let text = text.trim();
+    let digits = text.strip_prefix("node-secret:").unwrap_or(text);
     let digits =
-        text.trim().as_bytes().chunks(2).map(|pair| Ok(u8::from_str_radix(std::str::from_utf8(pair)?, 16)?));
+        digits.as_bytes().chunks(2).map(|pair| Ok(u8::from_str_radix(std::str::from_utf8(pair)?, 16)?));
     let bytes: Vec<u8> = digits.collect::<Result<_>>()?;
     bytes.try_into().ok().context("a key has 32 bytes")
 }
@@ -245,6 +266,11 @@ fn watch_answers(scene: &Scene<'_>) -> Result<Watch> {
 fn events(ends: &[Status], began_ns: u64, wanted: impl Fn(&str) -> bool) -> u64 {
     let all = ends.iter().flat_map(|end| &end.events);
     all.filter(|event| event.at_ns >= began_ns && wanted(&event.what)).count() as u64
+}
+
+/// How often the session got new keys: who has begun the handshake counts.
+fn rekeys(statuses: &[Status]) -> u64 {
+    statuses.iter().filter_map(|status| status.counters.get("rekeys")).sum()
 }
 
 /// Everything that a daemon has dropped.

@@ -40,15 +40,20 @@ pub(crate) fn asked(systemd: &Systemd, port: u16, request: &str) -> Result<Strin
     process::run(systemd.command("bash").args(["-c", &line]))
 }
 
-/// What the users of the helpers may ask, whatever program runs as them: a page that looks, one with actions, and the follower.
+/// What the users of the helpers may ask, and read, whatever program runs as them: a page that looks, one with actions, and the
+/// follower.
 fn taken_over(systemd: &Systemd) -> Result<()> {
     let key = "/run/other.key";
     process::run(systemd.command("bash").args(["-c", &format!("umask 022; printf '%s' {KEY} >{key}")]))?;
-    let takes = ["upgrade", DEVICE];
-    let gives = ["key", DEVICE, key];
-    let changes = ["policy", DEVICE, "adaptive"];
+    let reads = ["cat", "/etc/tabane/tb0.key", "/run/credentials/tabane@tb0.service/key"];
+    let takes = ["tabane", "upgrade", DEVICE];
+    let gives = ["tabane", "key", DEVICE, key];
+    let changes = ["tabane", "policy", DEVICE, "adaptive"];
     for (group, words, may) in [
-        ("tabane-watch", &takes[..], false),
+        ("tabane-watch", &reads[..], false),
+        ("tabane-control", &reads, false),
+        ("tabane-follow", &reads, false),
+        ("tabane-watch", &takes, false),
         ("tabane-watch", &gives, false),
         ("tabane-watch", &changes, false),
         ("tabane-control", &takes, false),
@@ -59,12 +64,12 @@ fn taken_over(systemd: &Systemd) -> Result<()> {
     ] {
         let mut asks = systemd.command("setpriv");
         let owner = if group == "tabane-follow" { group } else { "nobody" };
-        asks.args([&format!("--reuid={owner}"), &format!("--regid={group}"), "--clear-groups", "tabane"])
-            .args(words);
+        asks.args([&format!("--reuid={owner}"), &format!("--regid={group}"), "--clear-groups"]).args(words);
         let output = asks.output()?;
         let said = String::from_utf8_lossy(&output.stderr);
+        let (refusal, answers) = if words == reads { ("Permission denied", 2) } else { ("refuses: ", 1) };
         ensure!(
-            output.status.success() == may && (may || said.contains("refuses: ")),
+            output.status.success() == may && (may || said.matches(refusal).count() == answers),
             "{group} {words:?}: {said}"
         );
     }

@@ -1,0 +1,72 @@
+//! The process that resolves names, taken over: a library in its place, which the C library loads there as a way to find hosts, tries
+//! what docs/security.md says cannot be done.
+
+use std::process::Command;
+use std::time::Duration;
+
+use anyhow::{Context, Result, ensure};
+use tabane_kit::clock::wait_for;
+use tabane_kit::prerequisites::{Missing, Tool};
+use tabane_kit::process;
+use tabane_kit::systemd::Systemd;
+use tabane_kit::topology::Topology;
+
+use super::{LINKS, SERVICE, has_no_rights_of_root, machine, main_process, peer, whole};
+use crate::case::Need::{self, That};
+use crate::traffic::stage::{FAST, plan};
+
+const CC: Tool = Tool { program: "cc", package: "gcc" };
+const SOURCE: &[u8] = include_bytes!("taken.c");
+const LIBRARY: &str = "usr/lib/libnss_taken.so.2";
+const WAYS: &[u8] = b"passwd: files systemd\ngroup: files systemd\nhosts: taken files\n";
+/// What it says last.
+const END: &str = "all was tried";
+const WITHIN: Duration = Duration::from_secs(20);
+
+pub(super) const NEEDS: &[Need] = &[Need::Tool(CC), That(require_landlock)];
+
+/// Files are Landlock's part.
+fn require_landlock() -> Result<()> {
+    let names = std::fs::read_to_string("/proc/kallsyms")?;
+    ensure!(names.contains("landlock_restrict_self"), Missing::new("the kernel has no Landlock"));
+    Ok(())
+}
+
+pub(super) fn taken_over() -> Result<()> {
+    let topology = Topology::build(plan(&[FAST; LINKS]))?;
+    let (host, directory) = (topology.host(0), tempfile::tempdir()?);
+    let mut peer = peer(&topology, directory.path())?;
+    let [source, library] = ["taken.c", "taken.so"].map(|name| directory.path().join(name));
+    std::fs::write(&source, SOURCE)?;
+    process::run(Command::new(CC.program).args(["-shared", "-fPIC", "-o"]).args([&library, &source]))?;
+    let library = std::fs::read(library)?;
+    let systemd = machine(host, &[(LIBRARY, &library, 0o644), ("etc/nsswitch.conf", WAYS, 0o644)])?;
+
+    // What it tries can be done: by root, whom nothing confines.
+    let root = systemd.command("sh").args(["-c", "getent ahosts localhost; true"]).output()?;
+    let deeds = String::from_utf8(root.stderr)?;
+    ensure!(deeds.contains(END), "nothing was loaded: {deeds}");
+    let idle: Vec<_> = deeds.lines().filter(|line| line.ends_with("refused")).collect();
+    // There is no bundle yet.
+    ensure!(matches!(&idle[..], [asks] if asks.ends_with("ask the bundle: refused")), "{idle:?}");
+
+    systemd.systemctl(&format!("start {SERVICE}"))?;
+    whole(&mut peer)?;
+    let said = wait_for("the end of what it tries", WITHIN, || {
+        Ok(Some(systemd.said()?).filter(|said| said.contains(END)))
+    })?;
+    let told: Vec<_> = said.lines().filter_map(|line| line.strip_prefix("taken ")).collect();
+    let is_refused = told.iter().all(|line| line.ends_with(": refused") || line.ends_with(END));
+    ensure!(told.len() == deeds.matches("taken ").count() && is_refused, "{said}");
+    is_the_resolver(&systemd, told[0].split(':').next().unwrap_or_default())?;
+    main_process(&systemd)?;
+    systemd.systemctl(&format!("stop {SERVICE}"))?;
+    peer.stop()?.success("a daemon told to stop").map(drop)
+}
+
+/// It was that process which tried.
+fn is_the_resolver(systemd: &Systemd, pid: &str) -> Result<()> {
+    let line = process::run(systemd.command("cat").arg(format!("/proc/{pid}/cmdline")))?;
+    ensure!(line.contains("resolve-names"), "{pid} is {line:?}");
+    has_no_rights_of_root(systemd, pid.parse().context("a process")?)
+}
