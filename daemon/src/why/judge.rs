@@ -40,8 +40,9 @@ pub(super) fn judge(facts: &Facts) -> Verdict {
     let rules = [
         nothing,
         heavy_loss,
-        held_connection,
+        // Where the peer's daemon does not read, the sender's buffer is full, too.
         receiver_processor,
+        held_connection,
         far_link,
         links,
         connection,

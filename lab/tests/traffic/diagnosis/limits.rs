@@ -291,6 +291,7 @@ fn bursts() -> Result<Said> {
 
 /// Links as fast as the machine, and programs that take the one processor that the daemon of `host` may use.
 fn processor(host: usize) -> Result<Said> {
+    const LOOKS: usize = 3;
     let links = vec![LinkPlan::unshaped(); 2];
     let plan = Plan { addressed: false, ..Plan::two_hosts(links) };
     let mut said = None;
@@ -302,7 +303,14 @@ fn processor(host: usize) -> Result<Said> {
         schedule(&bundles[1 - host], "--rr", 1)?;
         // Who sends and who receives take their share before all of them.
         setpriority_process(None, AHEAD)?;
-        let asked = under_load(topology, Way::Cells, 1 << 20);
+        let mut asked = under_load(topology, Way::Cells, 1 << 20);
+        // The scheduler may let the daemon run whenever cells come.
+        for _ in 1..LOOKS {
+            if !asked.as_ref().is_ok_and(|said| said.names.contains("unknown")) {
+                break;
+            }
+            asked = under_load(topology, Way::Cells, 1 << 20);
+        }
         setpriority_process(None, 0)?;
         hogs.into_iter().try_for_each(|hog| hog.kill().map(drop))?;
         allow(&bundles[host], &all)?;
