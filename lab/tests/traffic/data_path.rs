@@ -60,7 +60,7 @@ pub(crate) fn cases() -> Vec<Case> {
     vec![
         Case::new("kernel_path_carries_what_two_bundles_exchange", PROGRAMS, carries),
         Case::alone("kernel_path_leaves_a_black_hole_within_milliseconds", PROGRAMS, black_hole),
-        Case::new("kernel_path_leaves_a_pulled_cable_and_no_connection_is_lost", PROGRAMS, || {
+        Case::alone("kernel_path_leaves_a_pulled_cable_and_no_connection_is_lost", PROGRAMS, || {
             fault(|topology| topology.pull_cable(0, VICTIM), |topology| topology.plug_cable(0, VICTIM))
                 .map(drop)
         }),
