@@ -65,7 +65,7 @@ impl Case {
     }
 
     /// The same, whose name begins with a word for `.config/nextest.toml`. `alone::`: it judges what the processors decide, so
-    /// nothing else runs beside it. `calm::`: it measures, and computes little, so few others run beside it. `nightly::`: guests,
+    /// nothing else runs beside it. `light::`: it measures, and computes little, so few others run beside it. `nightly::`: guests,
     /// browsers, packages and what takes minutes, which `make test-all` runs.
     fn of(self, word: &str) -> Case {
         Case { name: format!("{word}::{}", self.name), ..self }
@@ -79,12 +79,12 @@ impl Case {
         Case::new(name, needs, test).of("alone")
     }
 
-    pub(crate) fn calm(
+    pub(crate) fn light(
         name: impl Into<String>,
         needs: impl AsRef<[Need]>,
         test: impl FnOnce() -> Result<()> + Send + 'static,
     ) -> Case {
-        Case::new(name, needs, test).of("calm")
+        Case::new(name, needs, test).of("light")
     }
 
     pub(crate) fn nightly(

@@ -3,7 +3,7 @@
 //! Every trial builds its own topology, starts the program `tabane` (`TABANE_BIN`, else the one that cargo builds first) on its
 //! hosts, and checks in the end that all of it stops cleanly. `cargo nextest` runs each as a process of its own, in a
 //! sandbox of its own, several side by side; those whose names begin with `alone::` judge what the processors decide, and have
-//! them to themselves, those that begin with `calm::` nearly so. In one process trials run one at a time, for they share the
+//! them to themselves, those that begin with `light::` nearly so. In one process trials run one at a time, for they share the
 //! names of the namespaces. Where trials cannot run they are reported as ignored, with the reason.
 
 mod addresses;

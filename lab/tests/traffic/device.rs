@@ -35,8 +35,8 @@ pub(crate) fn cases() -> Vec<Case> {
         Case::new("a_device_that_is_down_for_a_moment_goes_on", DAEMON, down),
         Case::new("a_device_is_as_fast_as_its_links_together", DAEMON, speed),
         Case::new("a_device_deleted_under_traffic_ends_the_bundle", DAEMON, deleted),
-        Case::calm("a_peer_that_ends_or_dies_takes_the_carrier_along", DAEMON, || carrier(&options()?)),
-        Case::calm("a_peer_of_many_workers_takes_the_carrier_along_once", DAEMON, || {
+        Case::light("a_peer_that_ends_or_dies_takes_the_carrier_along", DAEMON, || carrier(&options()?)),
+        Case::light("a_peer_of_many_workers_takes_the_carrier_along_once", DAEMON, || {
             carrier(&options_with(&["--workers", "4"])?)
         }),
         Case::new("an_upgrade_of_either_end_leaves_the_carrier_alone", DAEMON, carrier_stays),

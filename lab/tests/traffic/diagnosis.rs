@@ -103,7 +103,7 @@ impl Group {
             match command {
                 // They judge where time is spent: nobody else may spend any, or little.
                 "why" if trial.ends_with("processor") => Case::alone(name, needs, move || run(way)),
-                "why" => Case::calm(name, needs, move || run(way)),
+                "why" => Case::light(name, needs, move || run(way)),
                 _ => Case::new(name, needs, move || run(way)),
             }
         };
@@ -311,7 +311,7 @@ const BEGUN: u64 = 2 << 20;
 fn healthy_cases() -> Vec<Case> {
     vec![
         Case::new("doctor_and_why_find_nothing_at_an_idle_pair", DAEMON, idle),
-        Case::calm("doctor_and_why_find_nothing_at_a_busy_pair", DAEMON, busy),
+        Case::light("doctor_and_why_find_nothing_at_a_busy_pair", DAEMON, busy),
     ]
 }
 

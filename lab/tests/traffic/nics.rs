@@ -32,8 +32,8 @@ pub(crate) fn cases() -> Vec<Case> {
         Case::new("another_address_of_a_nic_is_learned_under_a_connection", DAEMON, || {
             meanwhile(LINKS, readdress)
         }),
-        Case::calm("the_speed_of_a_nic_is_followed", DAEMON, speed),
-        Case::calm("tlb_leaves_a_nic_to_others_who_send_over_it", DAEMON, others_send),
+        Case::light("the_speed_of_a_nic_is_followed", DAEMON, speed),
+        Case::light("tlb_leaves_a_nic_to_others_who_send_over_it", DAEMON, others_send),
     ]
 }
 

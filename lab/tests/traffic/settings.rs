@@ -36,7 +36,7 @@ const SHAPE: std::ops::Range<usize> = 8..16;
 pub(crate) fn cases() -> Vec<Case> {
     vec![
         Case::new("layers_say_what_a_flow_is_for_the_policy_hash", DAEMON, layers),
-        Case::calm("an_interval_says_how_often_a_worker_polls", DAEMON, interval),
+        Case::light("an_interval_says_how_often_a_worker_polls", DAEMON, interval),
         Case::alone("a_share_of_nothing_ends_all_spinning", DAEMON, share),
         Case::new(
             "members_of_a_group_may_ask_or_look_and_others_may_not",
@@ -45,7 +45,7 @@ pub(crate) fn cases() -> Vec<Case> {
         ),
         Case::new("a_link_may_have_a_port_of_its_own", DAEMON, port),
         Case::new("a_window_is_divided_as_its_link_says", DAEMON, window),
-        Case::calm("a_window_is_polled_as_often_as_its_link_says", DAEMON, polled),
+        Case::light("a_window_is_polled_as_often_as_its_link_says", DAEMON, polled),
         Case::new("a_link_that_its_file_drains_is_a_spare", DAEMON, spare),
     ]
 }

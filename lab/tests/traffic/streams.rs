@@ -30,7 +30,7 @@ const LONG_BYTES: u64 = 64 << 20;
 pub(crate) fn cases() -> Vec<Case> {
     let mut cases = vec![
         Case::new("a_turn_of_round_robin_is_as_long_as_it_is_stated", DAEMON, turns),
-        Case::calm("a_slow_peer_costs_a_fast_one_nothing", DAEMON, slow_peer),
+        Case::light("a_slow_peer_costs_a_fast_one_nothing", DAEMON, slow_peer),
     ];
     cases.extend(PolicyKind::ALL.map(|policy| {
         let name = format!("tcp_with_policy_{}", policy.name().replace('-', "_"));

@@ -99,7 +99,7 @@ trait Window: Debug + Send {
 #[derive(Clone, Copy, Debug)]
 struct Report {
     progress: Progress,
-    /// How much longer than usual it was on its way.
+    /// How much longer it took from the peer to here than the quickest one.
     late: Duration,
     /// The number of the next cell to be sent.
     next: u64,
@@ -142,10 +142,10 @@ pub(crate) struct Congestion {
     window: Box<dyn Window>,
     /// When a report last showed that something has arrived.
     progressed: Instant,
-    /// When the last reports came, and whether the window was full then.
-    found: (Instant, bool),
-    /// Bytes that have passed since the last report was written, for it has waited on its way.
-    passed_since: u64,
+    /// When the last reports came, and whether the window was full before them.
+    was_full: (Instant, bool),
+    /// Bytes that have probably arrived since the peer wrote the last report, which waited in a queue on its way here.
+    arrived_since: u64,
     /// When the path last held cells back.
     limited: Option<Instant>,
     /// When the pace allows the next batch.
@@ -163,8 +163,8 @@ impl Congestion {
             delays,
             window: Box::new(Steady::from(next)),
             progressed: Instant::default(),
-            found: (Instant::default(), false),
-            passed_since: 0,
+            was_full: (Instant::default(), false),
+            arrived_since: 0,
             limited: None,
             next_at: Instant::default(),
         }
@@ -258,8 +258,9 @@ impl Congestion {
         self.window.size().saturating_sub(self.on_the_way())
     }
 
+    /// Bytes on the way, as far as is known.
     fn on_the_way(&self) -> u64 {
-        self.flight.on_the_way().saturating_sub(self.passed_since)
+        self.flight.on_the_way().saturating_sub(self.arrived_since)
     }
 
     /// `bytes` of data were sent; the next number is `next`.
@@ -280,15 +281,15 @@ impl Congestion {
 
     /// The peer reports; `next`: of the next cell to be sent. Returns whether cells may be sent again.
     pub(crate) fn handle_report(&mut self, now: Instant, next: u64, arrived: Arrived) -> bool {
-        // Reports that come at once find it as the first one did.
-        if self.found.0 != now {
-            self.found = (now, self.room() == 0);
+        // Nothing was sent between reports that come at the same time.
+        if self.was_full.0 != now {
+            self.was_full = (now, self.room() == 0);
         }
-        let (was_full, was_paced) = (self.found.1, now < self.next_at + BATCH);
+        let (was_full, was_paced) = (self.was_full.1, now < self.next_at + BATCH);
         let (before, passed) = (self.on_the_way(), self.flight.passed());
         self.flight.pass(arrived.next);
         let (written, late) = self.delays.handle_report(now, arrived.written);
-        self.passed_since =
+        self.arrived_since =
             self.rate().filter(|_| self.variation().is_none()).map_or(0, |rate| bytes_in(rate, late));
         let Arrived { next: received, count, .. } = arrived;
         let progress = Progress { at: now, written, bytes: self.flight.passed(), next: received, count };
