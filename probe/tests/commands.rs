@@ -231,15 +231,11 @@ fn streams_run_together_and_all_bytes_arrive() {
 #[test]
 fn a_load_that_is_not_reached_is_called_so_in_the_table() {
     let server = Server::start(&[]);
-    for (mbit, reached) in [("2", true), ("1000000", false)] {
-        let word = if reached { format!("{mbit} reached") } else { format!("{mbit} NOT reached") };
-        for command in ["stream", "sweep"] {
-            let load = [command, &server.address, "--seconds", "1", "--mbit", mbit];
-            let axes: &[&str] = if command == "sweep" { &["--sizes", "1000"] } else { &["--size", "1000"] };
-            let output = probe(&[&load[..], axes].concat()).output().expect("the binary runs");
-            let table = String::from_utf8(output.stdout).expect("text");
-            assert!(table.contains(&word), "{command}: {table}");
-        }
+    for (command, axis) in [("stream", "--size"), ("sweep", "--sizes")] {
+        let load = [command, &server.address, "--seconds", "1", "--mbit", "1000000", axis, "1000"];
+        let output = probe(&load).output().expect("the binary runs");
+        let table = String::from_utf8(output.stdout).expect("text");
+        assert!(table.contains("1000000 NOT reached"), "{command}: {table}");
     }
     server.stop();
 }
