@@ -18,6 +18,7 @@ mod tlb;
 mod tlb_history;
 mod weighted;
 
+use crate::link::paths::Reach;
 use crate::policy::classify::HashLayers;
 pub use crate::policy::rr::{Turn, UnknownTurn};
 pub(crate) use crate::policy::senders::Seen;
@@ -51,6 +52,8 @@ pub(crate) struct Choice {
     pub(crate) weight: Option<u32>,
     /// How much later than on the fastest link a cell arrives; without `wait` where that can be foreseen.
     pub(crate) skew: Duration,
+    /// It is too far away to share a flow with the others.
+    pub(crate) is_far: bool,
     /// To the peer and back.
     pub(crate) round_trip: Duration,
     /// The link takes no more cells at the moment.
@@ -106,7 +109,7 @@ fn rooms(choices: &[Choice]) -> impl Fn(&Choice) -> Room + use<> {
 }
 
 /// Cells that wait for a link, all for one peer and of one flow.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Waiting {
     /// The present, to some milliseconds.
     pub(crate) now: Instant,
@@ -114,6 +117,8 @@ pub(crate) struct Waiting {
     pub(crate) peer: u16,
     /// The flow that they belong to: [`Policy::layers`] says what makes one.
     pub(crate) flow: u32,
+    /// By which links it goes.
+    pub(crate) reach: Reach,
     /// How many they are, at least 1.
     pub(crate) cells: usize,
     /// Bytes of each.
@@ -459,7 +464,6 @@ mod tests {
 #[cfg(test)]
 mod example {
     use super::{Choice, Waiting};
-    use crate::time::Instant;
     use core::time::Duration;
 
     /// Bytes of a cell.
@@ -478,6 +482,7 @@ mod example {
             received: 0,
             weight: None,
             skew: Duration::ZERO,
+            is_far: false,
             round_trip: Duration::ZERO,
             full: false,
             opens: Some(Duration::ZERO),
@@ -486,14 +491,6 @@ mod example {
 
     /// Cells of a flow.
     pub(super) fn waiting(flow: u32, cells: usize) -> Waiting {
-        Waiting {
-            now: Instant::default(),
-            peer: 0,
-            flow,
-            cells,
-            cell_bytes: CELL,
-            backlog: cells,
-            round_trip: Duration::ZERO,
-        }
+        Waiting { flow, cells, cell_bytes: CELL, backlog: cells, ..Waiting::default() }
     }
 }

@@ -21,6 +21,7 @@ mod request;
 
 use crate::counters::Counters;
 use crate::link::Links;
+use crate::link::paths::Reach;
 use crate::receive::lanes::Lanes;
 use crate::receive::pool::{Buffer, Piece, Pool};
 use crate::receive::reassemble::Ready;
@@ -182,5 +183,5 @@ impl Receiver {
 
 /// With repair, the time to a peer and back.
 fn round_trip(links: &Links, index: u16, repair: bool) -> Option<Duration> {
-    repair.then(|| links.paths(index).map(|paths| paths.round_trip()).unwrap_or_default())
+    repair.then(|| links.paths(index).map(|paths| paths.round_trip(Reach::Near)).unwrap_or_default())
 }

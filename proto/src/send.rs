@@ -5,13 +5,15 @@
 //!   segment    a frame becomes cells                 schedule   which cells leave next, and over which link
 //!   ring       where cells lie                       transmit   batches for the links, and what became of them
 //!   fit        how large cells are                   park       what waits for a link of its own
-//!   deferred   what waits for a peer's successor     replicate  copies for further links;    repair   what is sent again
+//!   far        which flows go by far links           deferred   what waits for a peer's successor
+//!   replicate  copies for further links;    repair   what is sent again
 //! ```
 
 mod chain;
 mod codel;
 mod deferred;
 mod ecn_mark;
+pub(crate) mod far;
 pub(crate) mod fit;
 mod lane;
 mod park;
@@ -32,6 +34,7 @@ use crate::policy::class::{Class, Policies};
 use crate::policy::classify::Mac;
 use crate::policy::{Choice, PolicyKind, PolicyOptions};
 use crate::send::deferred::Deferred;
+use crate::send::far::FarLinks;
 use crate::send::fit::{Fit, cell_that_fits};
 use crate::send::lane::FlowLanes;
 use crate::send::park::Parked;
@@ -66,6 +69,7 @@ struct Peer {
     lanes: [u64; LANES],
     /// What may still be sent to it again.
     repairs: Budget,
+    far_links: FarLinks,
 }
 
 /// All that was read from the device and may still have to leave.

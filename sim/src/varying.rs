@@ -18,6 +18,8 @@ const QUIET: Duration = Duration::from_secs(3);
 /// Until the flow has found out what the links carry, and how long it is watched.
 const BEGINS: Duration = Duration::from_secs(4);
 const WATCHED: Duration = Duration::from_secs(6);
+/// Until flows have moved to a link that is far away.
+const BEGINS_FAR: Duration = Duration::from_secs(20);
 
 /// A router: Mbit/s, milliseconds of queue, and what the way takes at least, in milliseconds.
 type Router = (u64, u64, u64);
@@ -182,7 +184,10 @@ impl Case {
         // What the links carry in a round trip and 30 ms, so that no link idles for want of it; a link that is too far away to share a flow
         // needs none.
         let [near, other] = self.routers.map(|(.., way)| Duration::from_millis(way));
-        let way = if other - near > FAR { near } else { other };
+        // What is far takes whole flows, where there are several.
+        let is_far = other - near > FAR;
+        let is_shared = !is_far || matches!(self.traffic, Traffic::Four);
+        let way = if is_shared { other } else { near };
         let trip = match self.traffic {
             Traffic::Short(millis) => Duration::from_millis(millis),
             _ => 2 * (way + self.varies_by()) + Duration::from_millis(30),
@@ -200,7 +205,7 @@ impl Case {
         let pace = Pace::Asking { timeout: Duration::from_secs(1) };
         let pings = world.start(Flow { sizes: Sizes::Fixed(98), pace, ..bulk });
         let go = |world: &mut World<'_>, span| world.run_for(span).map_err(|violation| violation.to_string());
-        go(&mut world, BEGINS)?;
+        go(&mut world, if is_far && is_shared { BEGINS_FAR } else { BEGINS })?;
         let sent = |world: &World<'_>, name| {
             let counters = world.counted().next().unwrap_or_default();
             counters.into_iter().find(|(known, _)| *known == name).map_or(0, |(_, count)| count)

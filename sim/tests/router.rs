@@ -192,6 +192,30 @@ fn routers_at_the_end_of_a_longer_way_are_used_up_too() {
     uses_up(&[(500, 4), (500, 4)], 40, 0.9, 10.0);
 }
 
+/// The world judges that each flow keeps its order.
+#[test]
+fn a_link_that_is_too_far_away_to_share_a_flow_has_whole_ones_and_the_last_flow_goes_by_the_near_link() {
+    let at = |rate, way| Link { delay: Duration::from_millis(way), ..routed(rate, 100) };
+    let sum = 70 * MEGABIT;
+    for (away, stays) in [(120, 0), (300, 0), (300, 1), (300, 2), (300, 3), (600, 1)] {
+        let mut world = settled(&[at(50, 15), at(20, away)]);
+        let flows = [0; 4].map(|_| world.start(window(sum / 4, Duration::from_millis(away))));
+        world.run_for(Duration::from_secs(20)).unwrap();
+        let since = world.now();
+        world.run_for(Duration::from_secs(4)).unwrap();
+        let all: f64 = flows.iter().map(|flow| world.goodput(*flow, since)).sum();
+        assert!(all / sum as f64 >= 0.9, "{away} ms: {:.3} of the sum", all / sum as f64);
+        for (_, flow) in flows.iter().enumerate().filter(|(number, _)| *number != stays) {
+            world.stop(*flow);
+        }
+        world.run_for(Duration::from_secs(12)).unwrap();
+        let since = world.now();
+        world.run_for(Duration::from_secs(2)).unwrap();
+        let last = world.goodput(flows[stays], since) / (50 * MEGABIT) as f64;
+        assert!(last >= 0.9, "{away} ms: flow {stays} has {last:.3} of the near link");
+    }
+}
+
 /// Who sends as much as is on the way where nothing waits keeps no queue in one router while another idles: the frames of a flow
 /// come as late as the latest of their cells.
 #[test]

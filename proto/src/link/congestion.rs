@@ -289,8 +289,9 @@ impl Congestion {
         let (before, passed) = (self.on_the_way(), self.flight.passed());
         self.flight.pass(arrived.next);
         let (written, late) = self.delays.handle_report(now, arrived.written);
-        self.arrived_since =
+        let likely =
             self.rate().filter(|_| self.variation().is_none()).map_or(0, |rate| bytes_in(rate, late));
+        self.arrived_since = likely.min(self.flight.on_the_way() / 2);
         let Arrived { next: received, count, .. } = arrived;
         let progress = Progress { at: now, written, bytes: self.flight.passed(), next: received, count };
         if progress.bytes > passed {

@@ -12,6 +12,7 @@ use crate::link::incast::OTHERS_WITHIN;
 use crate::link::nic::Link;
 use crate::link::outbound::ESTIMATE_MAX;
 use crate::link::path_mtu::Finding;
+use crate::link::paths::Reach;
 use crate::outbox::{Control, Outbox, Outputs, Written, header};
 use crate::security::Number;
 use crate::session::Sessions;
@@ -276,8 +277,10 @@ impl Links {
         };
         path.programs.handle_report(now, arrived.next, (heartbeats, delay));
         let opened = path.congestion.handle_report(now, path.numbers.next(), arrived);
-        path.handle_skew(Duration::from_micros(u64::from(report.skew_micros)));
         self.opened |= opened;
+        if let Some(paths) = self.paths_mut(index) {
+            paths.handle_skew(link, Duration::from_micros(u64::from(report.skew_micros)));
+        }
     }
 
     /// How many cells are overdue there, and for how long, if that tells of a black hole.
@@ -365,7 +368,7 @@ impl Links {
     fn judge_peer(&mut self, now: Instant, index: u16, out: &mut Outputs) {
         let Some(paths) = self.paths_mut(index) else { return };
         let (received, fastest) = (paths.last_received(), paths.fastest());
-        let jitter = paths.round_trip() / JITTER_PARTS;
+        let jitter = paths.round_trip(Reach::Near) / JITTER_PARTS;
         // Each heartbeat that comes is a reason to judge; without any, this is.
         paths.judge_at = now + 2 * HEARTBEAT_QUIET;
         for theirs in 0..LINKS {

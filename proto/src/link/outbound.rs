@@ -82,6 +82,8 @@ pub(crate) struct Outbound {
     pub(crate) obey_reports_from: Instant,
     /// How much later than on the fastest link a cell arrives, as the peer reports it.
     pub(crate) skew: Duration,
+    /// It is too far away to share a flow with the others.
+    pub(crate) is_far: bool,
     /// To the peer and back, smoothed; only heartbeats measure it.
     pub(crate) round_trip: Option<Duration>,
     pub(crate) pacing: Pacing,
@@ -105,6 +107,7 @@ impl Outbound {
             doubted: false,
             obey_reports_from: now,
             skew: Duration::ZERO,
+            is_far: false,
             round_trip: None,
             pacing: Pacing::default(),
             loss: Loss::new(now),
@@ -204,7 +207,7 @@ impl Outbound {
         self.end = FarEnd { outdated, cell_max, ..FarEnd::default() };
         (self.up, self.left, self.doubted) = (false, None, false);
         self.programs.restart();
-        self.skew = Duration::ZERO;
+        (self.skew, self.is_far) = (Duration::ZERO, false);
         self.round_trip = None;
         self.ceiling.set(None);
         self.path_mtu.withdraw();

@@ -12,12 +12,40 @@ use core::time::Duration;
 
 /// No flow is shared with a link whose cells come later than this, compared with the nearest link's.
 pub const FAR: Duration = Duration::from_millis(100);
+/// Nor, once that was so, with one whose cells come later than this: queues make ways longer for a while.
+const STAYS_FAR: Duration = Duration::from_millis(75);
 /// A link whose cells come no later than this is near.
 pub(crate) const NEAR: Duration = Duration::from_millis(10);
 /// A link holds a cell that comes so much later than its cells usually do.
 const HELD_AFTER: Duration = Duration::from_millis(30);
 /// The paths to a peer that has joined are up after this time, or never: heartbeats are quick until then.
 const RISES_WITHIN: Duration = Duration::from_millis(100);
+
+/// By which links a flow goes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Reach {
+    /// By those that are near.
+    #[default]
+    Near,
+    /// By those that are far.
+    Far,
+    /// By those that are near, once all has arrived that it sent by the others.
+    Returns,
+}
+
+impl Reach {
+    /// Which of some links a flow may use; of each: whether it is far, and its skew. Where none is of the kind, it uses the others.
+    pub(crate) fn of(
+        self,
+        links: impl Iterator<Item = (bool, Duration)> + Clone,
+    ) -> impl Fn((bool, Duration)) -> bool {
+        let wants_far = self == Self::Far;
+        let is_far = links.clone().any(|(is_far, _)| is_far == wants_far) == wants_far;
+        let skews = links.filter(|link| link.0 == is_far).map(|(_, skew)| skew);
+        let most = skews.min().unwrap_or_default() + FAR;
+        move |link| link.0 == is_far && link.1 <= most
+    }
+}
 
 /// What is known of the paths to a peer.
 #[derive(Debug)]
@@ -161,24 +189,34 @@ impl Paths {
         up.filter_map(Inbound::delay).reduce(inbound::faster)
     }
 
-    /// The round trip over its slowest link that is up, of those that may share a flow.
-    pub(crate) fn round_trip(&self) -> Duration {
-        self.near().filter_map(|path| path.round_trip).max().unwrap_or_default()
+    /// The round trip over the slowest of its links that are up and that a flow may use.
+    pub(crate) fn round_trip(&self, reach: Reach) -> Duration {
+        self.within(reach).filter_map(|path| path.round_trip).max().unwrap_or_default()
     }
 
-    /// How much later cells come over the furthest link than over the nearest, of those that are up and may share a flow; zero where all
-    /// are near.
-    pub(crate) fn spread(&self) -> Duration {
-        let skews = || self.near().map(|path| path.skew);
+    /// How much later cells come over the furthest than over the nearest of these links; zero where all are near.
+    pub(crate) fn spread(&self, reach: Reach) -> Duration {
+        let skews = || self.within(reach).map(|path| path.skew);
         let spread = skews().max().unwrap_or_default() - skews().min().unwrap_or_default();
         if spread > NEAR { spread } else { Duration::ZERO }
     }
 
-    /// The paths that are up and may share a flow.
-    fn near(&self) -> impl Iterator<Item = &Outbound> {
+    /// The paths that are up and that a flow may use.
+    fn within(&self, reach: Reach) -> impl Iterator<Item = &Outbound> {
         let up = || self.outbound.iter().filter(|path| path.up);
-        let least = up().map(|path| path.skew).min().unwrap_or_default();
-        up().filter(move |path| path.skew <= least + FAR)
+        let place = |path: &Outbound| (path.is_far, path.skew);
+        let is_reached = reach.of(up().map(place));
+        up().filter(move |path| is_reached(place(path)))
+    }
+
+    /// The peer reports that cells come so much later by this link than by the fastest.
+    pub(crate) fn handle_skew(&mut self, link: u8, skew: Duration) {
+        self.outbound[usize::from(link)].handle_skew(skew);
+        let up = self.outbound.iter().filter(|path| path.up);
+        let least = up.map(|path| path.skew).min().unwrap_or_default();
+        for path in &mut self.outbound {
+            path.is_far = path.skew > least + if path.is_far { STAYS_FAR } else { FAR };
+        }
     }
 
     /// The numbers of cells that the peer's link holds, some at a time: [`Health::take_held`](crate::link::health::Health::take_held).

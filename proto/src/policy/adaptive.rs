@@ -4,12 +4,12 @@
 //! as many cells as pass in a fraction of that queue's time: on an idle slow link few, so that a superframe is spread
 //! and arrives sooner; on a busy or fast one a whole batch, so that system calls stay few. Links that are equally early
 //! are used in turn. A link that is full at the moment is waited for if it carries all of the flow that waits before a cell on
-//! another would arrive: so a thin flow does not take the further one, and a bulky one only as far as that pays. One that is [`FAR`]
-//! carries no part of a flow: TCP would wait for it each time.
+//! another would arrive: so a thin flow does not take the further one, and a bulky one only as far as that pays. One that is far
+//! carries no part of a flow, for TCP would wait for it each time, but whole flows: [`crate::send::far`] says which.
 
 use super::{Choice, Choosing, Distribute, Share, Waiting, rates};
 use crate::link::nic::{bytes_in, time_of};
-use crate::link::paths::{FAR, NEAR};
+use crate::link::paths::{NEAR, Reach};
 use crate::wire::cell::LINKS;
 use core::time::Duration;
 
@@ -30,7 +30,7 @@ impl Distribute for Adaptive {
     fn share(&mut self, choices: &[Choice], waiting: &Waiting) -> Option<Share> {
         let arrival = |choice: &Choice| choice.skew + choice.wait;
         let turn = |choice: &Choice| choice.link.wrapping_sub(self.last).wrapping_sub(1);
-        let (index, choice) = near(choices)
+        let (index, choice) = within(choices, waiting.reach)
             .filter(|(_, choice)| !choice.full)
             .min_by_key(|(_, choice)| (arrival(choice), turn(choice)))?;
         let backlog = (waiting.backlog * waiting.cell_bytes) as u64;
@@ -42,7 +42,7 @@ impl Distribute for Adaptive {
         let reported = |full: &Choice| choice.skew.saturating_sub(full.skew) > NEAR.max(full.round_trip);
         let is_sooner =
             |full: &Choice| last_of_all(full).map_or_else(|| reported(full), |last| last < arrival(choice));
-        if near(choices).any(|(_, choice)| choice.full && is_sooner(choice)) {
+        if within(choices, waiting.reach).any(|(_, choice)| choice.full && is_sooner(choice)) {
             return None;
         }
         self.last = choice.link;
@@ -57,20 +57,22 @@ impl Distribute for Adaptive {
     fn spread(&self, choices: &[Choice]) -> Option<(Choosing, [u64; LINKS])> {
         let rate = rates(choices);
         let mut speeds = [0; LINKS];
-        near(choices).for_each(|(index, choice)| speeds[index] = rate(choice));
+        within(choices, Reach::Near).for_each(|(index, choice)| speeds[index] = rate(choice));
         Some((Choosing::Earliest, speeds))
     }
 }
 
-/// The choices that may share a flow, with their indexes.
-fn near(choices: &[Choice]) -> impl Iterator<Item = (usize, &Choice)> {
-    let least = choices.iter().map(|choice| choice.skew).min().unwrap_or_default();
-    choices.iter().enumerate().filter(move |(_, choice)| choice.skew <= least + FAR)
+/// The choices that a flow may use, with their indexes.
+fn within(choices: &[Choice], reach: Reach) -> impl Iterator<Item = (usize, &Choice)> {
+    let place = |choice: &Choice| (choice.is_far, choice.skew);
+    let is_reached = reach.of(choices.iter().map(place));
+    choices.iter().enumerate().filter(move |(_, choice)| is_reached(place(choice)))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::link::paths::FAR;
     use crate::policy::example::{self, CELL, waiting};
 
     const GIGABIT: Option<u64> = Some(example::GIGABIT);
@@ -158,8 +160,24 @@ mod tests {
     }
 
     #[test]
-    fn the_nearest_link_is_never_too_far() {
-        let late = [0, 1].map(|link| Choice { skew: 3 * FAR, ..example::choice(link, GIGABIT) });
-        assert!(Adaptive::default().share(&late, &waiting(0, 4)).is_some());
+    fn a_far_link_has_whole_flows_and_the_nearest_is_never_too_far() {
+        let far = Choice { skew: 3 * FAR, is_far: true, ..example::choice(1, GIGABIT) };
+        let near = example::choice(0, GIGABIT);
+        let index = |choices: &[Choice], reach| {
+            let waiting = Waiting { reach, ..waiting(0, 4) };
+            Adaptive::default().share(choices, &waiting).map(|share| share.index)
+        };
+        for reach in [Reach::Near, Reach::Returns] {
+            assert_eq!(index(&[near, far], reach), Some(0));
+            assert_eq!(
+                index(&[Choice { full: true, ..near }, far], reach),
+                None,
+                "it waits for the near one"
+            );
+            assert_eq!(index(&[far], reach), Some(0), "no other is up");
+        }
+        assert_eq!(index(&[near, far], Reach::Far), Some(1));
+        assert_eq!(index(&[near, Choice { full: true, ..far }], Reach::Far), None);
+        assert_eq!(index(&[near], Reach::Far), Some(0));
     }
 }

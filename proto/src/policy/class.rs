@@ -3,6 +3,7 @@
 //! Beside [`crate::policy::classify`], whose headers the rules read. Each rule has a policy of its own, with its own state. A
 //! cell holds frames of one class and, when their policy tells flows apart, of one flow, so that one policy decides over it.
 
+use crate::link::paths::Reach;
 use crate::policy::classify::{HEADERS_MAX, Headers};
 use crate::policy::{Policy, PolicyKind, PolicyOptions};
 use alloc::vec::Vec;
@@ -49,6 +50,8 @@ pub(crate) struct Treatment {
     pub(crate) class: u8,
     /// What the policy takes for a flow; 0 when it does not tell flows apart.
     pub(crate) flow: u32,
+    /// By which links its flow goes.
+    pub(crate) reach: Reach,
 }
 
 /// The policies in force.
@@ -132,7 +135,7 @@ impl Policies {
         let flow = self.policies[index].layers().map_or(0, |layers| headers.hash(layers));
         #[expect(clippy::cast_possible_truncation, reason = "at most CLASSES_MAX")]
         let class = index as u8;
-        Treatment { class, flow }
+        Treatment { class, flow, reach: Reach::Near }
     }
 
     /// The policy of this treatment; the bundle's, when the rule is gone.
@@ -180,7 +183,7 @@ mod tests {
         let rule = Class { matches: voice, policy: PolicyKind::Duplicate };
         let options = PolicyOptions::default();
         let mut policies = Policies::new(PolicyKind::Adaptive, options, &[rule, rule]);
-        let waits = [1, 2].map(|class| Treatment { class, flow: 0 });
+        let waits = [1, 2].map(|class| Treatment { class, ..Treatment::default() });
         policies.set_rules(options, &[Class { policy: PolicyKind::RoundRobin, ..rule }]);
         let kinds = waits.map(|treatment| policies.of(treatment).kind());
         assert_eq!(kinds, [PolicyKind::RoundRobin, PolicyKind::Adaptive]);

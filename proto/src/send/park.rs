@@ -7,6 +7,8 @@
 //! Invariant: the cells of a lane that stands still are the next of that lane; the queue gives none of it meanwhile.
 
 use crate::link::nic::Link;
+use crate::link::paths::Reach;
+use crate::policy::class::Treatment;
 use crate::send::repair::Repair;
 use crate::send::ring::Cell;
 use crate::send::schedule::Source;
@@ -28,7 +30,8 @@ impl Sender {
     /// wait. Returns whether it is worth asking for other cells.
     pub(super) fn step_aside(&mut self, source: Source, around: &Around<'_>) -> bool {
         let cell = *self.ring.cell(self.run[0]);
-        let is_bound = cell.treatment.flow != 0 || cell.treatment.class != 0;
+        let Treatment { class, flow, reach } = cell.treatment;
+        let is_bound = flow != 0 || class != 0 || reach != Reach::Near;
         let lane = if is_bound && self.choices.iter().any(|choice| !choice.full) {
             Some(cell.lane)
         } else if has_other_way(around) {

@@ -221,16 +221,16 @@ impl FairQueue {
     }
 
     /// Moves cells of one lane to `turn.out`, until a queue's turn is over or as many are there as may; a queue that is
-    /// alone goes on. `limits` tells what is too long a wait on the way to a peer. Returns whether there were any cells.
-    pub(crate) fn take_turn(&mut self, turn: &mut Turn<'_>, limits: impl Fn(u16) -> Limits) -> bool {
+    /// alone goes on. `limits` tells what is too long a wait for a cell. Returns whether there were any cells.
+    pub(crate) fn take_turn(&mut self, turn: &mut Turn<'_>, limits: impl Fn(Cell) -> Limits) -> bool {
         let before = turn.out.len();
         // Each round gives a queue its quantum, ends a record, or takes a queue off a list.
         while let Some((index, is_new)) = self.next() {
-            let Some(Cell { peer, lane, .. }) = self.first(index, turn.ring) else {
+            let Some(first) = self.first(index, turn.ring) else {
                 self.handle_empty(index, is_new);
                 continue;
             };
-            let Lane { begun, is_paused } = self.lanes[usize::from(peer)][usize::from(lane)];
+            let Lane { begun, is_paused } = self.lanes[usize::from(first.peer)][usize::from(first.lane)];
             if is_paused {
                 self.paused.push((index, is_new));
                 continue;
@@ -246,7 +246,7 @@ impl FairQueue {
             }
             match begun.filter(|begun| *begun != index) {
                 Some(begun) => self.end_record(begun, turn),
-                None => self.send(index, turn, limits(peer)),
+                None => self.send(index, turn, limits(first)),
             }
             let queue = &mut self.queues[index];
             queue.deficit = queue.deficit.min(self.quantum);

@@ -7,7 +7,7 @@
 use crate::link::congestion::delays;
 use crate::link::nic::{Link, bytes_in};
 use crate::link::outbound::Outbound;
-use crate::link::paths::{NEAR, Paths};
+use crate::link::paths::{NEAR, Paths, Reach};
 use crate::policy::{Choice, Share, Waiting};
 use crate::send::codel::Limits;
 use crate::send::queue::Turn;
@@ -58,9 +58,10 @@ impl Sender {
             let numbered = self.outgoing.len();
             let Self { queue, ring, outgoing: out, .. } = self;
             let (links, counters) = (&*around.links, &mut *around.counters);
-            let way = |paths: &Paths| (paths.round_trip(), paths.spread());
-            let limits = |peer| {
-                let (round_trip, spread) = links.paths(peer).map(way).unwrap_or_default();
+            let limits = |cell: Cell| {
+                let reach = cell.treatment.reach;
+                let way = |paths: &Paths| (paths.round_trip(reach), paths.spread(reach));
+                let (round_trip, spread) = links.paths(cell.peer).map(way).unwrap_or_default();
                 Limits::of(round_trip, spread)
             };
             if !queue.take_turn(&mut Turn { now, most, ring, counters, out }, limits) {
@@ -115,14 +116,24 @@ impl Sender {
         if let Source::Copies(_) = source {
             return Some(Share { index: 0, cells });
         }
+        let cell = *self.ring.cell(self.run[0]);
+        // What is sent again comes late already.
+        let reach = if source == Source::New { treatment.reach } else { Reach::Near };
+        if let Some(at) = self.returns_at(&cell, around.now).filter(|_| source == Source::New) {
+            self.opens_at = Some(self.opens_at.map_or(at, |opens| opens.min(at)));
+            return None;
+        }
         let (now, flow, round_trip) = (around.now, treatment.flow, self.round_trip);
         // A lane waits for what is sent again, however much of its flow is behind it.
         let backlog = match source {
             Source::New => self.outgoing.len() + self.ring.cell(self.run[0]).behind as usize,
             _ => cells,
         };
-        let waiting = Waiting { now, peer, flow, cells, cell_bytes, backlog, round_trip };
-        let share = self.policies.of(treatment).share(&self.choices, &waiting)?;
+        let waiting = Waiting { now, peer, flow, reach, cells, cell_bytes, backlog, round_trip };
+        let Some(share) = self.policies.of(treatment).share(&self.choices, &waiting) else {
+            self.note_held(now, &cell);
+            return None;
+        };
         Some(Share { cells: share.cells.min(self.together(share.index)), ..share })
     }
 
@@ -172,7 +183,7 @@ impl Sender {
         self.choices.clear();
         let paths = around.links.paths(index).filter(|_| around.sessions.may_send(index));
         let Some(paths) = paths else { return };
-        self.round_trip = paths.round_trip();
+        self.round_trip = paths.round_trip(Reach::Near);
         let fitting = || {
             let takes = |path: &Outbound, link: &Link| path.cell_max(link.settings.cell_max);
             let ways = paths.outbound.iter().zip(around.links.all()).zip(0..);
@@ -207,10 +218,14 @@ impl Sender {
             received: link.load.received(),
             weight: link.settings.weight,
             skew: skew(path),
+            is_far: path.is_far,
             round_trip: path.round_trip.unwrap_or_default(),
             full: link.is_full(around.now) || path.is_full(around.now),
             opens: path.congestion.way().filter(|_| !link.full).map(|_| opens(path, link)),
         }));
+        if let Some(peer) = self.peers.get_mut(usize::from(index)) {
+            peer.far_links.note(&self.choices);
+        }
     }
 
     /// Whether frames that are about to be read might fill the batch in `run`.

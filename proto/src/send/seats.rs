@@ -50,11 +50,10 @@ impl Sender {
         let waiting = Waiting {
             now: around.now,
             peer: index,
-            flow: 0,
             cells: 1,
             backlog: 1,
             cell_bytes: 1,
-            round_trip: Duration::ZERO,
+            ..Waiting::default()
         };
         let all = open.iter().fold(0, |links, choice| links | 1 << choice.link);
         let is_alone = around.links.all().iter().filter(|link| Link::is_member(link)).count() == 1;

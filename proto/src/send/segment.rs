@@ -63,7 +63,7 @@ impl Sender {
         let destination = classify::destination(frame).unwrap_or_default();
         match self.fdb.look_up(now, destination).or_else(|| around.sessions.table().only()) {
             Some(peer) => {
-                let like = self.in_lane(now, Cell { peer, ..like }, flow, around);
+                let like = self.in_lane(now, Cell { peer, ..like }, flow, length, around);
                 self.pack(now, like, flow, length, around);
             }
             None => {
@@ -80,7 +80,7 @@ impl Sender {
         let mut is_alone = true;
         for peer in around.sessions.table().indices() {
             is_alone &= around.sessions.table().get(peer).is_none();
-            let like = self.in_lane(now, Cell { peer, ..like }, flow, around);
+            let like = self.in_lane(now, Cell { peer, ..like }, flow, length, around);
             self.append(now, like, self.queue.place(peer, flow), length, around);
         }
         around.counters.drop_no_peer += u64::from(is_alone);

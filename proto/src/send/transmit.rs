@@ -175,6 +175,8 @@ impl Sender {
             && let Some(peer) = self.peers.get_mut(usize::from(flight.peer))
         {
             peer.repairs.earn(flight.cells);
+            let cell = *self.ring.cell(self.run[0]);
+            self.note_sent(now, &cell);
         }
         counters.batches_sent += 1;
         counters.cells_sent += flight.cells as u64;

@@ -12,7 +12,7 @@ const CELL: u16 = 1_452;
 const PAYLOAD: usize = 1_436;
 
 /// What is too long a wait on the way to any peer.
-fn near(_peer: u16) -> Limits {
+fn near(_cell: Cell) -> Limits {
     Limits::of(Duration::ZERO, Duration::ZERO)
 }
 
