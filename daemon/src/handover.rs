@@ -7,8 +7,9 @@
 //!   prepares cores, workers, threads
 //!   "ready"                                  ──>   its workers drain, then pause
 //!                                            <──   "yours"
-//!   "taken"                                  ──>   ends
+//!   "taken"                                  ──>   tells the service manager, and ends
 //!   its workers go on
+//!   answers requests                         <──   end of the connection
 //! ```
 //!
 //! The files are the control socket, the queue of the device and the sockets of the links of each worker, and the

@@ -95,8 +95,9 @@ pub fn upgrade(name: &str, file: Option<&Path>) -> anyhow::Result<()> {
     let speeds = privileges.give_up(parts.kernel.is_running())?;
     let running = parts.running(start(workers, Worker::run_after_command)?, speeds)?;
     // The workers of a process that does not get the bundle keep the rest until it is gone.
-    takeover.take().inspect_err(|_| kernel.close())?;
+    let taken = takeover.take().inspect_err(|_| kernel.close())?;
     running.begin(peers);
+    taken.wait_for_farewell();
     running.run(&signals, watch, &privileges.open(listener), &notify, resolver)
 }
 

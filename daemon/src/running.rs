@@ -202,8 +202,7 @@ impl Running {
             // answers.
             drop(server.take());
             match self.hand_over(taker, listener, notify) {
-                Ok(pid) => {
-                    notify.handed_over(pid);
+                Ok(()) => {
                     tracing::info!(name = self.name, "handed over");
                     return Ok(None);
                 }
@@ -269,8 +268,8 @@ impl Running {
         self.errors.check("serve the control socket", served)
     }
 
-    /// Hands the bundle to another process and gives its pid. A refusal is sent to it.
-    fn hand_over(&self, taker: UnixStream, listener: &Listener, notify: &Notify) -> anyhow::Result<i32> {
+    /// Hands the bundle to another process. A refusal is sent to it.
+    fn hand_over(&self, taker: UnixStream, listener: &Listener, notify: &Notify) -> anyhow::Result<()> {
         let pid = peer_of(&taker)?.pid;
         let state = match self.state(notify.watched()) {
             Ok(state) => state,
@@ -288,8 +287,8 @@ impl Running {
             files.extend(worker.links.iter().map(AsFd::as_fd));
         }
         files.extend(notify.socket());
-        handover::give(taker, &state, &files, &self.workers)?;
-        Ok(pid)
+        handover::give(taker, &state, &files, &self.workers, || notify.handed_over(pid))?;
+        Ok(())
     }
 
     fn state(&self, watched: Option<Duration>) -> Result<BundleState, Refusal> {

@@ -19,12 +19,13 @@ const PREPARE: Duration = Duration::from_secs(20);
 const TAKE: Duration = Duration::from_secs(1);
 
 /// Hands `state` and `files` to the process at the other end of `stream`. On success the workers are paused
-/// and the other process runs the bundle; on failure they go on here.
+/// and the other process runs the bundle; on failure they go on here. The other process answers requests after `handed_over`.
 pub(crate) fn give(
     stream: UnixStream,
     state: &BundleState,
     files: &[BorrowedFd<'_>],
     workers: &Workers,
+    handed_over: impl FnOnce(),
 ) -> io::Result<()> {
     let mut talk = Talk::new(stream)?;
     talk.stream.set_write_timeout(Some(PREPARE))?;
@@ -34,8 +35,9 @@ pub(crate) fn give(
     talk.expect(&Word::Ready, PREPARE)?;
     let drained = workers.ask(Command::Drain).len() == workers.count();
     let given = if drained { commit(&mut talk) } else { Err(io::Error::other("not all workers drained")) };
-    if given.is_err() {
-        workers.send(|| Command::Resume);
+    match &given {
+        Ok(()) => handed_over(),
+        Err(_) => workers.send(|| Command::Resume),
     }
     given
 }

@@ -21,6 +21,8 @@ use crate::medium::Medium;
 
 /// Time for the old process to answer, and to let its workers drain.
 const ANSWER: Duration = Duration::from_secs(5);
+/// Time for the old process to tell the service manager.
+const FAREWELL: Duration = Duration::from_secs(1);
 
 /// A handover under way, as the new process sees it.
 pub(crate) struct Takeover {
@@ -112,13 +114,26 @@ impl Takeover {
     }
 
     /// Takes the bundle, once everything is prepared. On success it belongs to this process.
-    pub(crate) fn take(mut self) -> Result<(), AskError> {
+    pub(crate) fn take(mut self) -> Result<Taken, AskError> {
         let mut taken = || -> io::Result<()> {
             self.talk.say(&Word::Ready, ANSWER)?;
             self.talk.expect(&Word::Yours, ANSWER)?;
             self.talk.say(&Word::Taken, ANSWER)
         };
-        taken().map_err(|error| failed(&self.name, &error.to_string()))
+        taken().map_err(|error| failed(&self.name, &error.to_string()))?;
+        Ok(Taken(self.talk))
+    }
+}
+
+/// A bundle that belongs to this process now.
+pub(crate) struct Taken(pub(super) Talk);
+
+impl Taken {
+    /// Waits until the process that had the bundle has said so to the service manager: who asks for the bundle afterwards, and then the
+    /// service manager for its process, hears of the same one.
+    pub(crate) fn wait_for_farewell(mut self) {
+        let farewell: io::Result<Word> = self.0.receive(FAREWELL);
+        tracing::debug!(?farewell, "the process that had the bundle is done");
     }
 }
 

@@ -7,6 +7,7 @@ use std::thread::JoinHandle;
 
 use tabane_io::Waker;
 
+use super::take::Taken;
 use super::*;
 use crate::worker::Command;
 use crate::workers::Workers;
@@ -50,13 +51,21 @@ fn worker(commands: Receiver<Command>) -> JoinHandle<Vec<&'static str>> {
 
 /// Hands a bundle with one worker to `taker`; returns the result, and the worker's commands.
 fn give_to(taker: impl FnOnce(Talk) + Send + 'static) -> (io::Result<()>, Vec<&'static str>) {
+    give_and(|| {}, taker)
+}
+
+/// The same; the service manager is told by `handed_over`.
+fn give_and(
+    handed_over: impl FnOnce(),
+    taker: impl FnOnce(Talk) + Send + 'static,
+) -> (io::Result<()>, Vec<&'static str>) {
     let (near, far) = UnixStream::pair().expect("a pair");
     let (commands, receiver) = channel();
     let worker = worker(receiver);
     let workers = Workers::new(std::iter::once((commands, Arc::new(Waker::new().expect("an eventfd")))));
     let taker = std::thread::spawn(move || taker(Talk::new(far).expect("a stream")));
     let file = Waker::new().expect("an eventfd");
-    let given = give(near, &state(), &[file.as_fd()], &workers);
+    let given = give(near, &state(), &[file.as_fd()], &workers, handed_over);
     drop(workers);
     taker.join().expect("no panic");
     (given, worker.join().expect("no panic"))
@@ -77,6 +86,28 @@ fn what_is_taken_is_given() {
     });
     assert!(given.is_ok(), "{given:?}");
     assert_eq!(commands, ["drain"]);
+}
+
+#[test]
+fn who_takes_answers_only_when_the_service_manager_follows_it() {
+    let (say, said) = channel();
+    let (given, _) = give_and(
+        move || {
+            for turn in 0..1_000 {
+                std::thread::yield_now();
+                say.send(turn).expect("waited for");
+            }
+        },
+        move |mut talk| {
+            receive_state(&mut talk);
+            talk.say(&Word::Ready, SOON).expect("taken");
+            talk.expect(&Word::Yours, SOON).expect("given");
+            talk.say(&Word::Taken, SOON).expect("taken");
+            Taken(talk).wait_for_farewell();
+            assert_eq!(said.try_iter().count(), 1_000, "all has been said");
+        },
+    );
+    assert!(given.is_ok(), "{given:?}");
 }
 
 #[test]

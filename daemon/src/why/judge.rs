@@ -171,7 +171,7 @@ fn links(facts: &Facts) -> Option<Found> {
     sound("links-full", format!("Nothing is wrong: {links} ({full})."))
 }
 
-/// A link is too far away to carry part of a connection, and the others are full.
+/// A link is too far away to carry part of a connection, has none of its own, and the others are full.
 fn far_link(facts: &Facts) -> Option<Found> {
     if !facts.sends || facts.policy != "adaptive" {
         return None;
@@ -180,17 +180,17 @@ fn far_link(facts: &Facts) -> Option<Found> {
     let least = up().map(|path| path.skew_us).min()?;
     let beyond = |path: &&Path| u128::from(path.skew_us - least) > FAR.as_micros();
     let (far, near): (Vec<&Path>, Vec<&Path>) = up().partition(beyond);
-    let far = far.first().filter(|_| are_full(&near))?;
+    let far = far.iter().find(|far| far.carried < NOTHING).filter(|_| are_full(&near))?;
     let (late, most) = ((far.skew_us - least) / 1_000, FAR.as_millis());
     let sentence = format!(
         "The distance of {} is the limit: what it carries comes {late} ms later than over the nearest link. Beyond {most} ms a connection \
-         would wait for it, so it carries none, and the other links are full.",
+         would wait for it, so it carries whole ones, where several are busy for a while; the other links are full.",
         far.nic
     );
     fault(
         "far-link",
         sentence,
-        format!("a class with `policy = \"hash\"`: some of its connections take {} alone", far.nic),
+        format!("more connections at a time: one of several moves to {} within seconds", far.nic),
     )
 }
 

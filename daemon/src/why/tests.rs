@@ -100,6 +100,9 @@ fn a_link_that_is_far_or_varies_is_named_by_whoever_sends() {
     assert_eq!(limit(&far).0, "unknown");
     far.paths[1].skew_us = 285_000;
     assert_eq!(limit(&far), ("far-link", true));
+    let mut used = far.clone();
+    used.paths[1].carried = 19_000_000;
+    assert_ne!(limit(&used).0, "far-link", "it has whole connections");
     assert_ne!(limit(&Facts { sends: false, ..far }).0, "far-link");
     let mut varies = sending([60, 60]);
     varies.paths[1].variation_us = 10_000;
