@@ -223,7 +223,7 @@ impl Paths {
     pub(crate) fn take_held(&mut self, now: Instant, link: u8) -> Option<Range<u64>> {
         let fastest = self.fastest();
         let path = &mut self.inbound[usize::from(link)];
-        path.health.take_held(now, path.next_seq(), HELD_AFTER + path.skew(fastest).min(FAR))
+        path.health.take_held(now, path.next_seq(), HELD_AFTER + path.skew(fastest))
     }
 
     /// Whether other paths than that over `link` are up, and all of them lack cells that are overdue.
