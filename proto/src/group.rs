@@ -115,7 +115,7 @@ impl Group {
     /// This node's hello on a link, to a peer or to everyone.
     pub(crate) fn hello(&self, link: u8, peer: Option<u16>, sessions: &Sessions, links: &Links) -> Hello {
         let session = peer.and_then(|index| sessions.table().get(index));
-        let path = peer.and_then(|index| links.paths(index)).map(|paths| &paths.outbound[usize::from(link)]);
+        let path = peer.and_then(|index| links.paths(index)).map(|paths| &paths.outbound[link]);
         let state = &links[link];
         Hello {
             node: sessions.node(),

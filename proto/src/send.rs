@@ -41,10 +41,12 @@ use crate::send::replicate::Replicas;
 use crate::send::ring::Ring;
 use crate::send::transmit::Flight;
 use crate::session::Sessions;
+use crate::session::peers::ByPeer;
 use crate::settings::Settings;
 use crate::time::Instant;
 use crate::wire::cell::LANES;
 use crate::wire::hello::NodeId;
+use crate::wire::numbered::Numbered;
 use alloc::collections::VecDeque;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -63,7 +65,7 @@ pub(crate) struct Around<'a> {
 #[derive(Debug, Default)]
 struct Peer {
     /// The number of the next cell of each lane to it.
-    lanes: [u64; LANES],
+    lanes: Numbered<[u64; LANES]>,
     /// What may still be sent to it again.
     repairs: Budget,
 }
@@ -76,8 +78,7 @@ pub(crate) struct Sender {
     flow_lanes: FlowLanes,
     ring: Ring,
     queue: FairQueue,
-    /// By the index of the peer.
-    peers: Vec<Peer>,
+    peers: ByPeer<Peer>,
     /// Frames for peers that make way for their successors.
     deferred: Deferred,
     /// Slots that have left the queue and have numbers, to be sent in this order.
@@ -117,7 +118,7 @@ impl Sender {
             flow_lanes: FlowLanes::default(),
             ring: Ring::new(cell_max, settings.slots),
             queue: FairQueue::default(),
-            peers: Vec::new(),
+            peers: ByPeer::default(),
             deferred: Deferred::default(),
             outgoing: VecDeque::new(),
             parked: Parked::default(),
@@ -150,17 +151,13 @@ impl Sender {
 
     /// What is kept of a peer begins anew.
     pub(crate) fn begin(&mut self, index: u16) {
-        let place = usize::from(index);
-        if place >= self.peers.len() {
-            self.peers.resize_with(place + 1, Peer::default);
-        }
-        self.peers[place] = Peer::default();
+        self.peers.insert(index, Peer::default());
     }
 
     /// A peer has given us a session number: the numbers of its lanes begin at `first`.
     pub(crate) fn join(&mut self, index: u16, first: u64) {
-        if let Some(peer) = self.peers.get_mut(usize::from(index)) {
-            peer.lanes = [first; LANES];
+        if let Some(peer) = self.peers.get_mut(index) {
+            peer.lanes = Numbered([first; LANES]);
         }
     }
 

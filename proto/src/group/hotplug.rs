@@ -124,7 +124,7 @@ fn bid_farewell(now: Instant, number: u8, parts: &mut Parts<'_>) {
     }
     for index in sessions.table().indices() {
         let paths = links.paths(index);
-        if let Some(to) = paths.and_then(|paths| paths.outbound[usize::from(number)].end.endpoint) {
+        if let Some(to) = paths.and_then(|paths| paths.outbound[number].end.endpoint) {
             out.outbox.push(Control::Farewell { link: number, peer: index, to });
         }
     }

@@ -12,6 +12,7 @@ use crate::send::ring::Cell;
 use crate::send::{Around, Sender};
 use crate::time::Instant;
 use crate::wire::cell::LANES;
+use crate::wire::numbered::Numbered;
 use alloc::boxed::Box;
 use alloc::vec;
 use core::time::Duration;
@@ -36,12 +37,12 @@ struct Entry {
 pub(super) struct FlowLanes {
     flows: Box<[Entry]>,
     /// When each lane got something last.
-    used: [Option<Instant>; LANES],
+    used: Numbered<[Option<Instant>; LANES]>,
 }
 
 impl Default for FlowLanes {
     fn default() -> Self {
-        Self { flows: vec![Entry::default(); FLOWS].into_boxed_slice(), used: [None; LANES] }
+        Self { flows: vec![Entry::default(); FLOWS].into_boxed_slice(), used: Numbered([None; LANES]) }
     }
 }
 
@@ -59,7 +60,7 @@ impl FlowLanes {
 
     /// A flow has this lane from now on.
     fn keep(&mut self, now: Instant, flow: u64, lane: u8) -> u8 {
-        self.used[usize::from(lane)] = Some(now);
+        self.used[lane] = Some(now);
         *self.entry(flow) = Entry { last: Some(now), lane };
         lane
     }
@@ -70,7 +71,7 @@ impl FlowLanes {
         let of_each = LANES / links;
         let first = usize::try_from(flow % of_each as u64).unwrap_or_default();
         let lanes = (0..of_each).map(|turn| (first + turn) % of_each * links + index);
-        let silent = |lane: &usize| self.used[*lane].filter(|used| now.since(*used) < SILENT_FOR);
+        let silent = |lane: &usize| self.used.0[*lane].filter(|used| now.since(*used) < SILENT_FOR);
         lanes.min_by_key(silent).and_then(|lane| u8::try_from(lane).ok()).unwrap_or_default()
     }
 }

@@ -56,7 +56,7 @@ impl Sender {
     pub(super) fn wait_for_pace(&mut self, peer: u16, around: &Around<'_>) {
         let Some(paths) = around.links.paths(peer) else { return };
         let opens = self.choices.iter().filter_map(|choice| {
-            let path = paths.outbound[usize::from(choice.link)].opens_at(around.now);
+            let path = paths.outbound[choice.link].opens_at(around.now);
             let opens = path.max(around.links[choice.link].ceiling.opens_at());
             (choice.full && opens > around.now).then_some(opens)
         });

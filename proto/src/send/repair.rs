@@ -89,11 +89,10 @@ impl Sender {
         around: &mut Around<'_>,
     ) -> u64 {
         let Around { links, counters, now, .. } = around;
-        let Some(path) = Links::paths_mut(links, index).map(|paths| &mut paths.outbound[usize::from(link)])
-        else {
+        let Some(path) = Links::paths_mut(links, index).map(|paths| &mut paths.outbound[link]) else {
             return 0;
         };
-        let Some(peer) = self.peers.get_mut(usize::from(index)) else { return 0 };
+        let Some(peer) = self.peers.get_mut(index) else { return 0 };
         let numbers = path.numbers.remembered(numbers, most);
         let looked_up = numbers.end - numbers.start;
         for slot in numbers.filter_map(|seq| path.numbers.take_for_repair(seq)) {

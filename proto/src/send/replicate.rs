@@ -9,6 +9,7 @@ use crate::counters::Counters;
 use crate::send::schedule::Source;
 use crate::send::{Around, Sender};
 use crate::wire::cell::LINKS;
+use crate::wire::numbered::Numbered;
 use alloc::collections::VecDeque;
 use core::array;
 
@@ -18,24 +19,24 @@ const BEHIND_MAX: usize = 256;
 /// What waits, by link.
 #[derive(Debug)]
 pub(super) struct Replicas {
-    links: [VecDeque<u64>; LINKS],
+    links: Numbered<[VecDeque<u64>; LINKS]>,
 }
 
 impl Default for Replicas {
     fn default() -> Self {
-        Self { links: array::from_fn(|_| VecDeque::with_capacity(BEHIND_MAX)) }
+        Self { links: Numbered(array::from_fn(|_| VecDeque::with_capacity(BEHIND_MAX))) }
     }
 }
 
 impl Replicas {
     /// The slots that wait for a link.
     pub(super) fn waiting(&self, link: u8) -> &VecDeque<u64> {
-        &self.links[usize::from(link)]
+        &self.links[link]
     }
 
     /// A slot is to be copied to a link; returns how many others are left out for it.
     fn push(&mut self, link: u8, slot: u64) -> u64 {
-        let waiting = &mut self.links[usize::from(link)];
+        let waiting = &mut self.links[link];
         let behind = waiting.len() == BEHIND_MAX;
         if behind {
             waiting.pop_front();
@@ -46,7 +47,7 @@ impl Replicas {
 
     /// The first slots that wait for a link no longer do.
     pub(super) fn drop_first(&mut self, link: u8, count: usize) {
-        self.links[usize::from(link)].drain(..count);
+        self.links[link].drain(..count);
     }
 }
 

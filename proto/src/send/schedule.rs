@@ -68,8 +68,8 @@ impl Sender {
             }
             let Self { ring, outgoing, peers, .. } = self;
             let Cell { peer, lane, .. } = *ring.cell(outgoing[numbered]);
-            let Some(peer) = peers.get_mut(usize::from(peer)) else { continue };
-            let next_seq = &mut peer.lanes[usize::from(lane)];
+            let Some(peer) = peers.get_mut(peer) else { continue };
+            let next_seq = &mut peer.lanes[lane];
             for slot in outgoing.range(numbered..) {
                 ring.cell_mut(*slot).lane_seq = *next_seq;
                 *next_seq += 1;
