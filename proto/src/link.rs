@@ -7,7 +7,8 @@
 //!   heartbeat  what both ends report of paths            heartbeat_pacing   how often
 //!   path_mtu   how long cells may be on the way of a path
 //!   congestion how much may be on the way of a path, by the queue that its bottleneck has;    ceiling   what is stated
-//!   health     which path is dead: black_hole, gaps, adaptive_timeout, incast, hold_down;    loss   which one is suspect
+//!   health     which path is dead: hold_down, incast;    loss   which one is suspect
+//!   watch      what either end knows of a black hole: black_hole, gaps, adaptive_timeout
 //!   carried    what programs carry beside cells
 //! ```
 //!
@@ -32,6 +33,7 @@ pub(crate) mod nic_load;
 pub(crate) mod outbound;
 mod path_mtu;
 pub(crate) mod paths;
+mod watch;
 
 use crate::event::{Direction, Event, Signal};
 use crate::link::carried::Carried;

@@ -230,7 +230,7 @@ impl Links {
         if !report.up {
             self.leave(now, index, link, Signal::Report, out);
         } else if let Some((overdue, waited)) = overdue {
-            path.receipts.timeout.doubt(path.receipts.next()..path.receipts.next() + overdue);
+            path.receipts.watch.doubt(path.receipts.next()..path.receipts.next() + overdue);
             self.leave(now, index, link, Signal::BurstSkew { overdue, waited }, out);
         } else if !path.up && carries && now >= path.obey_reports_from {
             path.rise(now);
@@ -272,7 +272,7 @@ impl Links {
             delay,
             nic,
             written,
-            gathers: path.receipts.gaps.recurs(),
+            gathers: path.receipts.watch.gaps.recurs(),
         };
         path.programs.handle_report(now, arrived.next, (heartbeats, delay));
         let opened = path.congestion.handle_report(now, path.numbers.next(), arrived);
