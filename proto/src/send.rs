@@ -30,15 +30,15 @@ use crate::gate;
 use crate::link::Links;
 use crate::policy::class::{Class, Policies};
 use crate::policy::classify::Mac;
-use crate::policy::{Choice, PolicyKind, PolicyOptions};
+use crate::policy::{PolicyKind, PolicyOptions};
 use crate::send::deferred::Deferred;
 use crate::send::fit::{Fit, cell_that_fits};
 use crate::send::lane::FlowLanes;
-use crate::send::park::Parked;
 use crate::send::queue::FairQueue;
-use crate::send::repair::{Budget, Repair};
-use crate::send::replicate::Replicas;
+use crate::send::repair::Budget;
 use crate::send::ring::Ring;
+use crate::send::schedule::{Choices, Departing};
+use crate::send::segment::Reading;
 use crate::send::transmit::Flight;
 use crate::session::Sessions;
 use crate::session::peers::ByPeer;
@@ -47,10 +47,8 @@ use crate::time::Instant;
 use crate::wire::cell::LANES;
 use crate::wire::hello::NodeId;
 use crate::wire::numbered::Numbered;
-use alloc::collections::VecDeque;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
-use core::time::Duration;
 
 /// What the sender needs of the rest: who can be sent to, and over which links.
 pub(crate) struct Around<'a> {
@@ -81,32 +79,16 @@ pub(crate) struct Sender {
     peers: ByPeer<Peer>,
     /// Frames for peers that make way for their successors.
     deferred: Deferred,
-    /// Slots that have left the queue and have numbers, to be sent in this order.
-    outgoing: VecDeque<u64>,
-    /// What steps aside until its links take more.
-    parked: Parked,
-    /// Slots to be sent again, before anything new.
-    resend: VecDeque<Repair>,
-    /// Copies of cells for further links.
-    replicas: Replicas,
+    /// What has left the queue, or is to leave again.
+    departing: Departing,
     /// The batch that the I/O is sending.
     flight: Option<Flight>,
-    /// Cells of another size than what links take now still have to leave.
-    cells_change: bool,
     fit: Fit,
-    /// Frames read, and cells that they became, since a batch was asked for.
-    frames_between: u16,
-    cells_between: usize,
-    /// More frames are read before anything else is done.
-    expects_frames: bool,
-    /// Reused between calls: a record being copied, the slots of a batch, the links to choose from.
+    reading: Reading,
+    /// Reused between calls: a record being copied, and the slots of a batch.
     scratch: Vec<u8>,
     run: Vec<u64>,
-    choices: Vec<Choice>,
-    /// That to the peer of the choices.
-    round_trip: Duration,
-    /// When a path that cells wait for takes some again.
-    opens_at: Option<Instant>,
+    choices: Choices,
 }
 
 impl Sender {
@@ -120,21 +102,13 @@ impl Sender {
             queue: FairQueue::default(),
             peers: ByPeer::default(),
             deferred: Deferred::default(),
-            outgoing: VecDeque::new(),
-            parked: Parked::default(),
-            resend: VecDeque::new(),
-            replicas: Replicas::default(),
+            departing: Departing::default(),
             flight: None,
-            cells_change: false,
             fit: Fit::default(),
-            frames_between: 0,
-            cells_between: 0,
-            expects_frames: false,
+            reading: Reading::default(),
             scratch: Vec::new(),
             run: Vec::new(),
-            choices: Vec::new(),
-            round_trip: Duration::ZERO,
-            opens_at: None,
+            choices: Choices::default(),
         }
     }
 
@@ -232,12 +206,12 @@ impl Sender {
 
     /// Whether cells of another size still have to leave.
     pub(crate) fn is_changing(&self) -> bool {
-        self.cells_change
+        self.fit.is_changing()
     }
 
     /// Whether cells wait to leave.
     pub(crate) fn has_unsent(&self) -> bool {
-        self.ring.has_waiting() || !self.resend.is_empty() || !self.parked.repairs.is_empty()
+        self.ring.has_waiting() || self.repairs() > 0
     }
 
     /// Whether nothing waits, not even for a peer's successor.
@@ -247,7 +221,7 @@ impl Sender {
 
     /// Cells that wait to be sent again.
     pub(crate) fn repairs(&self) -> usize {
-        self.resend.len() + self.parked.repairs.len()
+        self.departing.again.len() + self.departing.parked.again.len()
     }
 
     /// Frames for peers that make way for their successors.

@@ -99,10 +99,10 @@ impl Sender {
         }
         let cell_bytes = self.cell_max(around.sessions);
         self.list_choices(peer, cell_bytes, around);
-        let (flow, round_trip) = (treatment.flow, self.round_trip);
+        let (flow, round_trip) = (treatment.flow, self.choices.round_trip);
         let waiting = Waiting { now, peer, flow, cells: 1, cell_bytes, backlog: 1, round_trip };
-        let index = self.policies.of(treatment).seat(&self.choices, &waiting)?;
-        Some((index, self.choices.len()))
+        let index = self.policies.of(treatment).seat(&self.choices.links, &waiting)?;
+        Some((index, self.choices.links.len()))
     }
 }
 

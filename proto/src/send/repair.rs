@@ -101,7 +101,7 @@ impl Sender {
                 continue;
             }
             if kept && peer.repairs.spend() {
-                self.resend.push_back(Repair { slot, until: *now + reorder_timeout::LONGEST });
+                self.departing.again.push_back(Repair { slot, until: *now + reorder_timeout::LONGEST });
             } else {
                 counters.repair_declined += 1;
             }
@@ -111,7 +111,7 @@ impl Sender {
 
     /// Forgets repairs that come too late.
     pub(crate) fn forget_repairs(&mut self, now: Instant, counters: &mut Counters) {
-        for repairs in [&mut self.resend, &mut self.parked.repairs] {
+        for repairs in [&mut self.departing.again, &mut self.departing.parked.again] {
             let before = repairs.len();
             repairs.retain(|repair| repair.until > now);
             counters.repair_declined += (before - repairs.len()) as u64;

@@ -54,9 +54,9 @@ impl Replicas {
 impl Sender {
     /// The first cells of `run` have left through `link`: the other links that were to choose from get a copy.
     pub(super) fn replicate(&mut self, link: u8, cells: usize, counters: &mut Counters) {
-        for choice in self.choices.iter().filter(|choice| choice.link != link) {
+        for choice in self.choices.links.iter().filter(|choice| choice.link != link) {
             for slot in &self.run[..cells] {
-                counters.replicas_skipped += self.replicas.push(choice.link, *slot);
+                counters.replicas_skipped += self.departing.copies.push(choice.link, *slot);
             }
         }
     }
@@ -68,19 +68,19 @@ impl Sender {
             if around.links[link].full {
                 continue;
             }
-            while let Some(slot) = self.replicas.waiting(link).front().copied() {
+            while let Some(slot) = self.departing.copies.waiting(link).front().copied() {
                 let cell = *self.ring.cell(slot);
                 self.list_choices(cell.peer, self.sealed_bytes(slot, around.sessions), around);
-                self.choices.retain(|choice| choice.link == link);
-                if self.choices.iter().any(|choice| choice.full) {
+                self.choices.links.retain(|choice| choice.link == link);
+                if self.choices.links.iter().any(|choice| choice.full) {
                     break;
                 }
-                if self.ring.keeps(slot) && !self.choices.is_empty() {
+                if self.ring.keeps(slot) && !self.choices.links.is_empty() {
                     self.list_run(slot, Source::Copies(link), around.sessions);
                     return Some((cell.peer, Source::Copies(link)));
                 }
                 around.counters.replicas_skipped += 1;
-                self.replicas.drop_first(link, 1);
+                self.departing.copies.drop_first(link, 1);
             }
         }
         None

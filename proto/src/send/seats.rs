@@ -38,9 +38,9 @@ impl Sender {
 
     /// The links to a peer; `None`: the policy needs cells. A bundle of one link has nothing to choose.
     pub(crate) fn seats(&mut self, index: u16, around: &Around<'_>) -> Option<Seats> {
-        let choices = core::mem::take(&mut self.choices);
+        let choices = core::mem::take(&mut self.choices.links);
         self.list_choices(index, 0, around);
-        let mut open = core::mem::replace(&mut self.choices, choices);
+        let mut open = core::mem::replace(&mut self.choices.links, choices);
         let paths = around.links.paths(index);
         for choice in &mut open {
             // The kernel's queues are not the core's, and what it carries may show another rate.

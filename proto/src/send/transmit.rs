@@ -74,7 +74,7 @@ impl Sender {
     pub(crate) fn poll_batch<'a>(&'a mut self, around: Around<'a>) -> Option<Batch<'a>> {
         let mut around = around;
         debug_assert!(self.flight.is_none(), "handle_sent comes between two batches");
-        (self.frames_between, self.cells_between) = (0, 0);
+        (self.reading.frames, self.reading.cells) = (0, 0);
         let (index, source, share) = loop {
             if self.wants_commit(around.sessions) {
                 self.commit(&mut around);
@@ -97,7 +97,7 @@ impl Sender {
         };
         let segment = self.sealed_bytes(self.run[0], around.sessions);
         let treatment = self.ring.cell(self.run[0]).treatment;
-        let link = self.choices[share.index].link;
+        let link = self.choices.links[share.index].link;
         let path = &around.links.paths(index)?.outbound[link];
         let room = around.links[link].batch_limit().min(path.batch_limit(around.now)) / segment as u64;
         let cells = share.cells.min(self.run.len()).min(usize::try_from(room).unwrap_or(usize::MAX).max(1));
@@ -188,7 +188,7 @@ impl Sender {
         }
         let policy = self.policies.of(flight.treatment);
         policy.handle_sent(flight.treatment.flow, flight.link, flight.bytes as u64);
-        self.drop_first(flight.source, flight.cells);
+        self.departing.drop_first(&mut self.ring, flight.source, flight.cells);
     }
 
     /// Cells have not left. Their numbers are returned if that is certain: no number seals two cells.
