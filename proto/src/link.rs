@@ -7,11 +7,13 @@
 //!   heartbeat  what both ends report of paths            heartbeat_pacing   how often
 //!   path_mtu   how long cells may be on the way of a path
 //!   congestion how much may be on the way of a path, by the queue that its bottleneck has;    ceiling   what is stated
-//!   health     which path is dead: black_hole, gaps, adaptive_timeout, incast, hold_down;    loss   which one is suspect
+//!   health     which path is dead: hold_down, incast;    loss   which one is suspect
+//!   watch      what either end knows of a black hole: black_hole, gaps, adaptive_timeout
 //!   carried    what programs carry beside cells
 //! ```
 //!
-//! When a path is left, [`Links::take_lost`] names the cells that may be lost with it; the sender repeats them over others.
+//! What happens to paths asks something of other rooms: [`Effects`]. When one is left, they name the cells that may be lost with it, and the
+//! sender repeats these over others.
 
 mod adaptive_timeout;
 pub(crate) mod black_hole;
@@ -31,6 +33,7 @@ pub(crate) mod nic_load;
 pub(crate) mod outbound;
 mod path_mtu;
 pub(crate) mod paths;
+mod watch;
 
 use crate::event::{Direction, Event, Signal};
 use crate::link::carried::Carried;
@@ -41,10 +44,11 @@ use crate::link::outbound::Outbound;
 use crate::link::paths::Paths;
 use crate::outbox::{Control, Outputs};
 use crate::session::Origin;
+use crate::session::peers::ByPeer;
 use crate::time::Instant;
 use crate::wire::cell::{Header, Kind, LINKS, wire_seq};
 use crate::wire::hello::NodeId;
-use alloc::boxed::Box;
+use crate::wire::numbered::Numbered;
 use alloc::vec::Vec;
 use core::ops::{Index, IndexMut, Range};
 use core::time::Duration;
@@ -62,26 +66,30 @@ pub(crate) struct Lost {
     pub(crate) numbers: Range<u64>,
 }
 
+/// What has happened to paths that concerns other rooms.
+#[must_use]
+#[derive(Debug, Default)]
+pub(crate) struct Effects {
+    pub(crate) lost: Vec<Lost>,
+    /// A path takes cells again.
+    pub(crate) opened: bool,
+    /// What paths carry has changed, or which of them can be used: cells may have to be of another size.
+    pub(crate) resized: bool,
+}
+
 /// This node's links, and the paths over them to all peers.
 ///
 /// What is done for each frame costs the same however many peers there are: who is due is looked up in a flat table, which
 /// is brought up to date for those alone whose state may have changed.
 #[derive(Debug)]
 pub(crate) struct Links {
-    own: Vec<Link>,
-    /// By the index of the peer.
-    peers: Vec<Option<Box<Paths>>>,
+    own: Numbered<Vec<Link>>,
+    peers: ByPeer<Paths>,
     /// When each is due, by index.
     due: Vec<Instant>,
     /// Those whose `due` may be out of date.
     touched: Vec<u16>,
-    lost: Vec<Lost>,
-    /// A path takes cells again.
-    opened: bool,
-    /// What paths carry has changed, or which of them can be used.
-    resized: bool,
-    /// A peer has received what was not sent.
-    rolled_back: bool,
+    effects: Effects,
     /// Whether lost cells are sent again.
     repair: bool,
 }
@@ -89,14 +97,11 @@ pub(crate) struct Links {
 impl Links {
     pub(crate) fn new(now: Instant, links: Vec<LinkSettings>, repair: bool) -> Self {
         Self {
-            own: links.into_iter().map(|settings| Link::new(now, settings)).collect(),
-            peers: Vec::new(),
+            own: Numbered(links.into_iter().map(|settings| Link::new(now, settings)).collect()),
+            peers: ByPeer::default(),
             due: Vec::new(),
             touched: Vec::new(),
-            lost: Vec::new(),
-            opened: false,
-            resized: false,
-            rolled_back: false,
+            effects: Effects::default(),
             repair,
         }
     }
@@ -112,14 +117,14 @@ impl Links {
 
     /// Whether data has another way to each peer that it reaches over these links, a bit each, than them.
     pub(crate) fn may_drain(&self, links: u16) -> bool {
-        let is_other = |place: usize| links & 1 << place == 0;
-        let serves = |place: usize| is_other(place) && self.own[place].serves();
+        let is_other = |link: u8| links & 1 << link == 0;
+        let serves = |link: u8| is_other(link) && self.own[link].serves();
         let has_way = |paths: &Paths| {
             let mut up = paths.outbound.iter().zip(0..).filter(|(path, _)| path.up);
-            let is_used = up.clone().any(|(_, place)| !is_other(place));
-            !is_used || up.any(|(path, place)| serves(place) && !path.end.is_drained)
+            let is_used = up.clone().any(|(_, link)| !is_other(link));
+            !is_used || up.any(|(path, link)| serves(link) && !path.end.is_drained)
         };
-        (0..self.own.len()).any(serves) && self.all_paths().all(has_way)
+        (0..).take(self.own.len()).any(serves) && self.all_paths().all(has_way)
     }
 
     /// The link of this number, if it belongs to the bundle.
@@ -128,7 +133,7 @@ impl Links {
     }
 
     pub(crate) fn paths(&self, index: u16) -> Option<&Paths> {
-        self.peers.get(usize::from(index))?.as_deref()
+        self.peers.get(index)
     }
 
     /// The path to a peer over a link.
@@ -137,7 +142,7 @@ impl Links {
     }
 
     pub(crate) fn paths_mut(&mut self, index: u16) -> Option<&mut Paths> {
-        let paths = self.peers.get_mut(usize::from(index))?.as_deref_mut()?;
+        let paths = self.peers.get_mut(index)?;
         if !paths.touched {
             paths.touched = true;
             self.touched.push(index);
@@ -147,31 +152,19 @@ impl Links {
 
     /// The paths to all peers.
     pub(crate) fn all_paths(&self) -> impl Iterator<Item = &Paths> {
-        self.peers.iter().flatten().map(Box::as_ref)
-    }
-
-    /// All numbers that peers have, and some that none has.
-    fn indices(&self) -> impl Iterator<Item = u16> + use<> {
-        #[expect(clippy::cast_possible_truncation, reason = "below PEERS_MAX")]
-        let end = self.peers.len() as u16;
-        0..end
+        self.peers.values()
     }
 
     /// A peer is there; its numbers begin at `first`.
     pub(crate) fn admit(&mut self, now: Instant, index: u16, node: NodeId, first: u64) {
-        let place = usize::from(index);
-        if place >= self.peers.len() {
-            self.peers.resize_with(place + 1, || None);
-            self.due.resize(place + 1, NEVER);
-        }
-        self.peers[place] = Some(Box::new(Paths::new(now, node, first, self.own.len())));
+        self.peers.insert(index, Paths::new(now, node, first, self.own.len()));
+        self.due.resize(self.peers.indices().count(), NEVER);
         self.touched.push(index);
     }
 
     /// A peer is gone.
     pub(crate) fn remove(&mut self, index: u16) {
-        if let Some(place) = self.peers.get_mut(usize::from(index)) {
-            *place = None;
+        if self.peers.remove(index).is_some() {
             self.due[usize::from(index)] = NEVER;
         }
     }
@@ -179,9 +172,8 @@ impl Links {
     /// When something is to be done for any peer, at the latest.
     pub(crate) fn due(&mut self) -> Option<Instant> {
         for index in self.touched.drain(..) {
-            let index = usize::from(index);
-            let Some(paths) = &mut self.peers[index] else { continue };
-            self.due[index] = paths.heartbeat_at.min(paths.judge_at);
+            let Some(paths) = self.peers.get_mut(index) else { continue };
+            self.due[usize::from(index)] = paths.heartbeat_at.min(paths.judge_at);
             paths.touched = false;
         }
         self.due.iter().min().copied().filter(|due| *due != NEVER)
@@ -200,39 +192,29 @@ impl Links {
         if number == LINKS {
             return None;
         }
-        let link = Link::new(now, settings);
+        let (link, number) = (Link::new(now, settings), u8::try_from(number).ok()?);
         if vacant.is_some() {
             self.own[number] = link;
         } else {
             self.own.push(link);
-            self.peers.iter_mut().flatten().for_each(|paths| paths.add_link(now));
+            self.peers.values_mut().for_each(|paths| paths.add_link(now));
         }
-        u8::try_from(number).ok()
+        Some(number)
     }
 
     /// Whether all peers have received all that was sent to them over paths that are up.
     pub(crate) fn are_received(&self) -> bool {
-        self.all_paths().flat_map(|paths| &paths.outbound).all(|path| !path.up || path.is_received())
+        self.all_paths().flat_map(|paths| paths.outbound.iter()).all(|path| !path.up || path.is_received())
     }
 
-    /// Whether a path that took no more takes cells again, since this was last asked.
-    pub(crate) fn take_opened(&mut self) -> bool {
-        core::mem::take(&mut self.opened)
+    /// What has happened since this was last asked. [`Parts::settle`](crate::group::Parts::settle) does what it asks for.
+    pub(crate) fn take_effects(&mut self) -> Effects {
+        core::mem::take(&mut self.effects)
     }
 
-    /// Whether the peer of the last heartbeat has received more than was sent to it.
-    pub(crate) fn take_rolled_back(&mut self) -> bool {
-        core::mem::take(&mut self.rolled_back)
-    }
-
-    /// Whether cells may have to be of another size, since this was last asked.
-    pub(crate) fn take_resized(&mut self) -> bool {
-        core::mem::take(&mut self.resized)
-    }
-
-    /// Numbers that may be lost since this was asked last.
-    pub(crate) fn take_lost(&mut self) -> Vec<Lost> {
-        core::mem::take(&mut self.lost)
+    /// Other links or peers are there, or one takes cells of another size.
+    pub(crate) fn note_resized(&mut self) {
+        self.effects.resized = true;
     }
 
     /// Notes that a cell came over its path: the numbers that it shows to be lost, or `None` when it is of another
@@ -251,9 +233,9 @@ impl Links {
         let rises = header.kind == Kind::Heartbeat && state.is_member() && state.takes_cells();
         state.incast.note(now, index);
         let paths = self.paths_mut(index)?;
-        let was_up = paths.inbound[usize::from(header.link)].health.is_up();
+        let was_up = paths.inbound[header.link].health.is_up();
         let alone = !was_up && paths.links_receiving() == 0;
-        let path = &mut paths.inbound[usize::from(header.link)];
+        let path = &mut paths.inbound[header.link];
         let Some(missing) = path.handle_seq(header.link_seq) else {
             out.counters.drop_session += 1;
             return None;
@@ -274,7 +256,7 @@ impl Links {
     /// A heartbeat that is a probe came over a path.
     pub(crate) fn note_probe(&mut self, index: u16, header: &Header) {
         if let Some(paths) = self.paths_mut(index) {
-            paths.inbound[usize::from(header.link)].handle_probe(header.link_seq);
+            paths.inbound[header.link].handle_probe(header.link_seq);
         }
     }
 
@@ -282,7 +264,7 @@ impl Links {
     /// port. No number is taken twice, so none that is repeated gets here. Between two endpoints that this node greets it does not
     /// change: they are addresses of one peer, and where both ends followed each other, they would change in turn for ever.
     pub(crate) fn follow(&mut self, origin: Origin, index: u16, header: &Header) {
-        let Some(path) = self.paths(index).map(|paths| &paths.outbound[usize::from(origin.link)]) else {
+        let Some(path) = self.paths(index).map(|paths| &paths.outbound[origin.link]) else {
             return;
         };
         let Some(endpoint) = path.end.endpoint.filter(|endpoint| *endpoint != origin.from) else { return };
@@ -291,10 +273,10 @@ impl Links {
             return;
         }
         let Some(paths) = self.paths_mut(index) else { return };
-        let is_latest = wire_seq(paths.inbound[usize::from(header.link)].next_seq() - 1) == header.link_seq;
-        let is_paired = paths.paired[usize::from(origin.link)] == Some(header.link);
+        let is_latest = wire_seq(paths.inbound[header.link].next_seq() - 1) == header.link_seq;
+        let is_paired = paths.paired[origin.link] == Some(header.link);
         if is_latest && is_paired {
-            paths.outbound[usize::from(origin.link)].end.endpoint = Some(origin.from);
+            paths.outbound[origin.link].end.endpoint = Some(origin.from);
         }
     }
 
@@ -317,7 +299,7 @@ impl Links {
         state.handle_packets(now, packets);
         let Some(paths) = self.paths_mut(index) else { return };
         let all = paths.earned();
-        let path = &mut paths.outbound[usize::from(link)];
+        let path = &mut paths.outbound[link];
         path.handle_sent(now, sent, bytes as u64);
         path.ceiling.handle_sent(now, packets);
         paths.heartbeat_at = paths.heartbeat_at.min(path.heartbeat_due(now, all));
@@ -325,16 +307,16 @@ impl Links {
 
     /// Programs have carried so much between this node and a peer over our link.
     pub(crate) fn handle_carried(&mut self, now: Instant, index: u16, link: u8, carried: &Carried) {
-        let (sent, received, place) = (carried.sent(), carried.received(), usize::from(link));
+        let (sent, received) = (carried.sent(), carried.received());
         let Some(paths) = self.paths(index) else { return };
-        let theirs = paths.paired[place].map(usize::from);
+        let theirs = paths.paired[link];
         let known =
-            (paths.outbound[place].programs.sent(), theirs.map(|theirs| paths.inbound[theirs].carried));
+            (paths.outbound[link].programs.sent(), theirs.map(|theirs| paths.inbound[theirs].carried));
         if known == (sent, theirs.map(|_| received)) {
             return;
         }
         let Some(paths) = self.paths_mut(index) else { return };
-        let path = &mut paths.outbound[place];
+        let path = &mut paths.outbound[link];
         let more = path.programs.handle_carried(now, carried);
         if let Some(theirs) = theirs {
             paths.inbound[theirs].carried = received;
@@ -349,7 +331,7 @@ impl Links {
     pub(crate) fn leave(&mut self, now: Instant, index: u16, link: u8, signal: Signal, out: &mut Outputs) {
         let Some(paths) = self.paths_mut(index) else { return };
         let peer = paths.node;
-        let path = &mut paths.outbound[usize::from(link)];
+        let path = &mut paths.outbound[link];
         if signal != Signal::Report {
             path.obey_reports_from = now + DISTRUST;
         }
@@ -359,16 +341,16 @@ impl Links {
         let numbers = path.take_unreceived();
         paths.hasten_heartbeats(now);
         let has_small = paths.has_small();
-        self.resized |= has_small;
+        self.effects.resized |= has_small;
         out.events.log(Event::LinkDown { peer, link, direction: Direction::Sending, signal });
         if self.repair {
-            self.lost.push(Lost { peer: index, link, numbers });
+            self.effects.lost.push(Lost { peer: index, link, numbers });
         }
     }
 
     /// The same for all peers.
     pub(crate) fn leave_all(&mut self, now: Instant, link: u8, signal: Signal, out: &mut Outputs) {
-        self.indices().for_each(|index| self.leave(now, index, link, signal, out));
+        self.peers.indices().for_each(|index| self.leave(now, index, link, signal, out));
     }
 
     /// The path from the peer that ends at this link brings nothing more; `lingers`: it still brings what was sent before.
@@ -380,19 +362,19 @@ impl Links {
         (signal, lingers): (Signal, bool),
         out: &mut Outputs,
     ) {
-        let Some(theirs) = self.paths(index).and_then(|paths| paths.paired[usize::from(link)]) else {
+        let Some(theirs) = self.paths(index).and_then(|paths| paths.paired[link]) else {
             return;
         };
         self.stop_receiving(now, index, theirs, signal, out);
         if lingers && let Some(paths) = self.paths_mut(index) {
-            paths.inbound[usize::from(theirs)].lingers = true;
+            paths.inbound[theirs].lingers = true;
         }
     }
 
     /// The path from the peer's link `theirs` brings nothing more.
     fn stop_receiving(&mut self, now: Instant, index: u16, theirs: u8, signal: Signal, out: &mut Outputs) {
         let Some(paths) = self.paths_mut(index) else { return };
-        if paths.inbound[usize::from(theirs)].health.withdraw() {
+        if paths.inbound[theirs].health.withdraw() {
             self.judged(now, index, theirs, Change::Down(signal), out);
         }
     }
@@ -407,7 +389,7 @@ impl Links {
         out: &mut Outputs,
     ) {
         let Some(paths) = self.paths(index) else { return };
-        if paths.paired[usize::from(link)] == Some(theirs) {
+        if paths.paired[link] == Some(theirs) {
             self.leave(now, index, link, signal, out);
             self.unpair(index, link);
         }
@@ -417,16 +399,16 @@ impl Links {
     /// A link leads to no link of the peer any more.
     pub(crate) fn unpair(&mut self, index: u16, link: u8) {
         let Some(paths) = self.paths_mut(index) else { return };
-        if let Some(theirs) = paths.paired[usize::from(link)].take() {
-            paths.inbound[usize::from(theirs)].lingers = false;
+        if let Some(theirs) = paths.paired[link].take() {
+            paths.inbound[theirs].lingers = false;
         }
-        paths.outbound[usize::from(link)].withdraw();
+        paths.outbound[link].withdraw();
     }
 
     /// A link takes cells again: the heartbeat that it did not take comes first.
     pub(crate) fn catch_up(&mut self, link: u8, index: u16, out: &mut Outputs) {
         let Some(paths) = self.paths_mut(index) else { return };
-        let path = &mut paths.outbound[usize::from(link)];
+        let path = &mut paths.outbound[link];
         if core::mem::take(&mut path.path_mtu.lacks_probe) {
             out.outbox.push(Control::Probe { link, peer: index });
         }
@@ -445,12 +427,12 @@ impl Index<u8> for Links {
     type Output = Link;
 
     fn index(&self, link: u8) -> &Link {
-        &self.own[usize::from(link)]
+        &self.own[link]
     }
 }
 
 impl IndexMut<u8> for Links {
     fn index_mut(&mut self, link: u8) -> &mut Link {
-        &mut self.own[usize::from(link)]
+        &mut self.own[link]
     }
 }

@@ -25,8 +25,8 @@ use crate::link::paths::Reach;
 use crate::receive::lanes::Lanes;
 use crate::receive::pool::{Buffer, Piece, Pool};
 use crate::receive::reassemble::Ready;
+use crate::session::peers::ByPeer;
 use crate::time::Instant;
-use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::time::Duration;
 
@@ -36,8 +36,7 @@ pub(crate) struct Receiver {
     ready: Ready,
     /// The pieces of the frame that the I/O is delivering.
     delivering: Vec<Piece>,
-    /// By the index of the peer.
-    peers: Vec<Option<Box<Lanes>>>,
+    peers: ByPeer<Lanes>,
     /// Peers that have gaps, and some that have none.
     gapped: Vec<u16>,
     /// Places of all lanes together beyond those that empty lanes keep.
@@ -54,7 +53,7 @@ impl Receiver {
             pool: Pool::new(buffers),
             ready: Ready::default(),
             delivering: Vec::new(),
-            peers: Vec::new(),
+            peers: ByPeer::default(),
             gapped: Vec::new(),
             surplus: 0,
             holders: Vec::new(),
@@ -82,28 +81,13 @@ impl Receiver {
     }
 
     pub(crate) fn get(&self, index: u16) -> Option<&Lanes> {
-        self.peers.get(usize::from(index))?.as_deref()
-    }
-
-    fn get_mut(&mut self, index: u16) -> Option<&mut Lanes> {
-        self.peers.get_mut(usize::from(index))?.as_deref_mut()
-    }
-
-    /// All indices that peers have, and some that none has.
-    fn indices(&self) -> impl Iterator<Item = u16> + use<> {
-        #[expect(clippy::cast_possible_truncation, reason = "below PEERS_MAX")]
-        let end = self.peers.len() as u16;
-        0..end
+        self.peers.get(index)
     }
 
     /// A peer is there, or begins anew; its numbers begin at `first`.
     pub(crate) fn admit(&mut self, now: Instant, index: u16, first: u64) {
         self.forget(index);
-        let place = usize::from(index);
-        if place >= self.peers.len() {
-            self.peers.resize_with(place + 1, || None);
-        }
-        self.peers[place] = Some(Box::new(Lanes::new(now, first)));
+        self.peers.insert(index, Lanes::new(now, first));
     }
 
     /// A peer is gone. Its complete frames are delivered.
@@ -114,14 +98,14 @@ impl Receiver {
 
     /// Gives all cells of a peer that wait back to the pool.
     fn forget(&mut self, index: u16) {
-        let Some(mut lanes) = self.peers.get_mut(usize::from(index)).and_then(Option::take) else { return };
+        let Some(mut lanes) = self.peers.remove(index) else { return };
         lanes.release(&mut self.pool);
         self.surplus -= lanes.surplus();
     }
 
     /// Whether no peer has a gap.
     pub(crate) fn is_whole(&self) -> bool {
-        self.peers.iter().flatten().all(|lanes| !lanes.has_gaps())
+        self.peers.values().all(|lanes| !lanes.has_gaps())
     }
 
     /// When the oldest gap of all peers is to be given up.
@@ -129,8 +113,7 @@ impl Receiver {
         let Self { peers, gapped, repair, .. } = self;
         let mut due = None;
         gapped.retain(|index| {
-            let lanes = peers.get_mut(usize::from(*index)).and_then(Option::as_deref_mut);
-            let Some(lanes) = lanes.filter(|lanes| lanes.has_gaps()) else { return false };
+            let Some(lanes) = peers.get_mut(*index).filter(|lanes| lanes.has_gaps()) else { return false };
             let at = lanes.gap_deadline(now, round_trip(links, *index, *repair));
             due = due.into_iter().chain(at).min();
             true
@@ -143,8 +126,7 @@ impl Receiver {
         self.due(now, links);
         for index in self.gapped.iter().copied() {
             let round_trip = round_trip(links, index, self.repair);
-            let lanes = self.peers[usize::from(index)].as_deref_mut();
-            let at = lanes.and_then(|lanes| lanes.gap_deadline(now, round_trip));
+            let at = self.peers.get_mut(index).and_then(|lanes| lanes.gap_deadline(now, round_trip));
             if at.is_some_and(|at| at <= now) && !overdue.contains(&index) {
                 overdue.push(index);
             }
@@ -160,7 +142,7 @@ impl Receiver {
 
     /// A heartbeat measured a peer's skew.
     pub(crate) fn saw_skew(&mut self, now: Instant, index: u16, skew: Duration) {
-        if let Some(lanes) = self.get_mut(index) {
+        if let Some(lanes) = self.peers.get_mut(index) {
             lanes.timeout.saw_skew(now, skew);
         }
     }

@@ -32,26 +32,26 @@ use crate::gate;
 use crate::link::Links;
 use crate::policy::class::{Class, Policies};
 use crate::policy::classify::Mac;
-use crate::policy::{Choice, PolicyKind, PolicyOptions};
+use crate::policy::{PolicyKind, PolicyOptions};
 use crate::send::deferred::Deferred;
 use crate::send::far::FarLinks;
 use crate::send::fit::{Fit, cell_that_fits};
 use crate::send::lane::FlowLanes;
-use crate::send::park::Parked;
 use crate::send::queue::FairQueue;
-use crate::send::repair::{Budget, Repair};
-use crate::send::replicate::Replicas;
+use crate::send::repair::Budget;
 use crate::send::ring::Ring;
+use crate::send::schedule::{Choices, Departing};
+use crate::send::segment::Reading;
 use crate::send::transmit::Flight;
 use crate::session::Sessions;
+use crate::session::peers::ByPeer;
 use crate::settings::Settings;
 use crate::time::Instant;
 use crate::wire::cell::LANES;
 use crate::wire::hello::NodeId;
-use alloc::collections::VecDeque;
+use crate::wire::numbered::Numbered;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
-use core::time::Duration;
 
 /// What the sender needs of the rest: who can be sent to, and over which links.
 pub(crate) struct Around<'a> {
@@ -66,7 +66,7 @@ pub(crate) struct Around<'a> {
 #[derive(Debug, Default)]
 struct Peer {
     /// The number of the next cell of each lane to it.
-    lanes: [u64; LANES],
+    lanes: Numbered<[u64; LANES]>,
     /// What may still be sent to it again.
     repairs: Budget,
     far_links: FarLinks,
@@ -80,36 +80,19 @@ pub(crate) struct Sender {
     flow_lanes: FlowLanes,
     ring: Ring,
     queue: FairQueue,
-    /// By the index of the peer.
-    peers: Vec<Peer>,
+    peers: ByPeer<Peer>,
     /// Frames for peers that make way for their successors.
     deferred: Deferred,
-    /// Slots that have left the queue and have numbers, to be sent in this order.
-    outgoing: VecDeque<u64>,
-    /// What steps aside until its links take more.
-    parked: Parked,
-    /// Slots to be sent again, before anything new.
-    resend: VecDeque<Repair>,
-    /// Copies of cells for further links.
-    replicas: Replicas,
+    /// What has left the queue, or is to leave again.
+    departing: Departing,
     /// The batch that the I/O is sending.
     flight: Option<Flight>,
-    /// Cells of another size than what links take now still have to leave.
-    cells_change: bool,
     fit: Fit,
-    /// Frames read, and cells that they became, since a batch was asked for.
-    frames_between: u16,
-    cells_between: usize,
-    /// More frames are read before anything else is done.
-    expects_frames: bool,
-    /// Reused between calls: a record being copied, the slots of a batch, the links to choose from.
+    reading: Reading,
+    /// Reused between calls: a record being copied, and the slots of a batch.
     scratch: Vec<u8>,
     run: Vec<u64>,
-    choices: Vec<Choice>,
-    /// That to the peer of the choices.
-    round_trip: Duration,
-    /// When a path that cells wait for takes some again.
-    opens_at: Option<Instant>,
+    choices: Choices,
 }
 
 impl Sender {
@@ -121,23 +104,15 @@ impl Sender {
             flow_lanes: FlowLanes::default(),
             ring: Ring::new(cell_max, settings.slots),
             queue: FairQueue::default(),
-            peers: Vec::new(),
+            peers: ByPeer::default(),
             deferred: Deferred::default(),
-            outgoing: VecDeque::new(),
-            parked: Parked::default(),
-            resend: VecDeque::new(),
-            replicas: Replicas::default(),
+            departing: Departing::default(),
             flight: None,
-            cells_change: false,
             fit: Fit::default(),
-            frames_between: 0,
-            cells_between: 0,
-            expects_frames: false,
+            reading: Reading::default(),
             scratch: Vec::new(),
             run: Vec::new(),
-            choices: Vec::new(),
-            round_trip: Duration::ZERO,
-            opens_at: None,
+            choices: Choices::default(),
         }
     }
 
@@ -154,17 +129,13 @@ impl Sender {
 
     /// What is kept of a peer begins anew.
     pub(crate) fn begin(&mut self, index: u16) {
-        let place = usize::from(index);
-        if place >= self.peers.len() {
-            self.peers.resize_with(place + 1, Peer::default);
-        }
-        self.peers[place] = Peer::default();
+        self.peers.insert(index, Peer::default());
     }
 
     /// A peer has given us a session number: the numbers of its lanes begin at `first`.
     pub(crate) fn join(&mut self, index: u16, first: u64) {
-        if let Some(peer) = self.peers.get_mut(usize::from(index)) {
-            peer.lanes = [first; LANES];
+        if let Some(peer) = self.peers.get_mut(index) {
+            peer.lanes = Numbered([first; LANES]);
         }
     }
 
@@ -239,12 +210,12 @@ impl Sender {
 
     /// Whether cells of another size still have to leave.
     pub(crate) fn is_changing(&self) -> bool {
-        self.cells_change
+        self.fit.is_changing()
     }
 
     /// Whether cells wait to leave.
     pub(crate) fn has_unsent(&self) -> bool {
-        self.ring.has_waiting() || !self.resend.is_empty() || !self.parked.repairs.is_empty()
+        self.ring.has_waiting() || self.repairs() > 0
     }
 
     /// Whether nothing waits, not even for a peer's successor.
@@ -254,7 +225,7 @@ impl Sender {
 
     /// Cells that wait to be sent again.
     pub(crate) fn repairs(&self) -> usize {
-        self.resend.len() + self.parked.repairs.len()
+        self.departing.again.len() + self.departing.parked.again.len()
     }
 
     /// Frames for peers that make way for their successors.

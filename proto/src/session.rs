@@ -4,6 +4,7 @@
 //!
 //! ```text
 //!   table       which peer has which index and number       keyring, replay    keys that seal and open; refused numbers
+//!   peers       what rooms keep of each, by its index
 //!   handshake   how a session begins, and gets new keys     seal               cells on the way out and in
 //!   cookie      who must prove its address first            expiry             sessions whose keys cannot be renewed
 //! ```
@@ -12,6 +13,7 @@ pub(crate) mod cookie;
 pub(crate) mod expiry;
 pub(crate) mod handshake;
 pub(crate) mod keyring;
+pub(crate) mod peers;
 mod replay;
 pub(crate) mod seal;
 pub(crate) mod table;

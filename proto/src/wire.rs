@@ -8,6 +8,7 @@ mod fields;
 pub mod handshake;
 pub mod heartbeat;
 pub mod hello;
+pub(crate) mod numbered;
 pub mod record;
 pub mod repair;
 

@@ -249,48 +249,43 @@ impl<'t> World<'t> {
         })
     }
 
+    /// Something happens to a node, which takes a turn if that is a reason for one.
+    fn wake(&mut self, node: NodeNumber, happens: impl FnOnce(&mut Node, &mut Surroundings<'t>) -> bool) {
+        let (node, surroundings) = (&mut self.nodes[usize::from(node)], &mut self.surroundings);
+        if happens(node, surroundings) {
+            node.turn(surroundings);
+        }
+    }
+
+    /// Something changes at a node, which takes a turn.
+    fn change(&mut self, node: NodeNumber, change: impl FnOnce(&mut Node, &mut Surroundings<'t>)) {
+        self.wake(node, |node, surroundings| (change(node, surroundings), true).1);
+    }
+
     fn happen(&mut self, event: Event) {
-        let Self { nodes, surroundings, .. } = self;
+        let surroundings = &mut self.surroundings;
         match event {
-            Event::Start(node) => nodes[usize::from(node)].turn(surroundings),
+            Event::Start(node) => self.change(node, |_, _| {}),
             Event::Switch(passage) => surroundings.switch(&passage),
             Event::Router(place, turn) => surroundings.route(place, turn),
             Event::Competitor(place, fate) => surroundings.compete(place, fate),
             Event::Interrupt(place) => {
-                let node = &mut nodes[usize::from(place.node)];
-                if node.interrupt(surroundings, place.nic) {
-                    node.turn(surroundings);
-                }
+                self.wake(place.node, |node, surroundings| node.interrupt(surroundings, place.nic));
             }
             Event::Writable(place) => {
-                let node = &mut nodes[usize::from(place.node)];
-                node.socket(place.nic).writable = true;
-                node.turn(surroundings);
+                self.change(place.node, |node, _| node.socket(place.nic).writable = true);
             }
             Event::Carrier(place, carrier) => {
-                let node = &mut nodes[usize::from(place.node)];
-                node.socket(place.nic).carrier = Some(carrier);
-                node.turn(surroundings);
+                self.change(place.node, |node, _| node.socket(place.nic).carrier = Some(carrier));
             }
-            Event::Timer(node) => {
-                let node = &mut nodes[usize::from(node)];
-                if node.timer(surroundings.now) {
-                    node.turn(surroundings);
-                }
-            }
-            Event::Wake(node) => {
-                let node = &mut nodes[usize::from(node)];
-                if node.worker.is_woken(surroundings.now) {
-                    node.turn(surroundings);
-                }
-            }
+            Event::Timer(node) => self.wake(node, |node, surroundings| node.timer(surroundings.now)),
+            Event::Wake(node) => self.wake(node, |node, surroundings| node.worker.is_woken(surroundings.now)),
             Event::Flow(flow) => self.flow(flow),
             Event::FlowEnd(flow) => surroundings.traffic.stop(flow),
             Event::Fault(fault, begins) => self.fault(fault, begins),
             Event::Policy(node, kind) => {
                 surroundings.note(format_args!("n{node} has policy {kind}"));
-                nodes[usize::from(node)].bundle.set_policy(kind);
-                nodes[usize::from(node)].turn(surroundings);
+                self.change(node, |node, _| node.bundle.set_policy(kind));
             }
             Event::Injection => surroundings.inject(),
             Event::Deed => surroundings.act(),
@@ -299,12 +294,12 @@ impl<'t> World<'t> {
 
     /// A flow's next frames are due.
     fn flow(&mut self, flow: FlowNumber) {
-        let Self { nodes, surroundings, .. } = self;
+        let surroundings = &mut self.surroundings;
         let Some((node, again)) = surroundings.traffic.emit(surroundings.now, flow) else { return };
         if let Some(again) = again {
             surroundings.agenda.push(again, Event::Flow(flow));
         }
-        nodes[usize::from(node)].turn(surroundings);
+        self.change(node, |_, _| {});
     }
 
     /// A fault begins or ends.
@@ -337,26 +332,20 @@ impl<'t> World<'t> {
                     self.surroundings.network.cable(place).has_memory = !begins;
                 }
             }
-            Fault::Pause(node) => {
-                self.nodes[usize::from(node)].set_paused(begins);
-                self.nodes[usize::from(node)].turn(&mut self.surroundings);
-            }
+            Fault::Pause(node) => self.change(node, |node, _| node.set_paused(begins)),
             Fault::Suspend(node) => {
-                let now = self.surroundings.now;
-                self.nodes[usize::from(node)].set_suspended(now, begins);
-                self.nodes[usize::from(node)].turn(&mut self.surroundings);
+                self.change(node, |node, surroundings| node.set_suspended(surroundings.now, begins));
             }
             Fault::Slow(node, span) => {
-                let per_datagram = if begins { span } else { Duration::ZERO };
-                self.nodes[usize::from(node)].worker.per_datagram = per_datagram;
+                self.nodes[usize::from(node)].worker.per_datagram =
+                    if begins { span } else { Duration::ZERO };
             }
             Fault::Late(node, span) => {
                 self.nodes[usize::from(node)].worker.late = if begins { span } else { Duration::ZERO };
             }
             Fault::Restart(node) if begins => {
                 self.surroundings.injector.forget(node);
-                self.nodes[usize::from(node)].restart(&mut self.surroundings);
-                self.nodes[usize::from(node)].turn(&mut self.surroundings);
+                self.change(node, Node::restart);
             }
             Fault::Restart(_) => {}
         }
@@ -377,26 +366,24 @@ impl<'t> World<'t> {
 
     /// A node takes a link out of its bundle, or in again as soon as its last socket there is closed.
     fn set_removed(&mut self, link: LinkNumber, node: u8, begins: bool) {
-        let Self { nodes, surroundings, .. } = self;
-        let state = &mut nodes[usize::from(node)];
-        for place in surroundings.network.places(link, Some(node)) {
-            if begins {
-                state.unplug(surroundings, place.nic);
-            } else if !state.plug(surroundings, place.nic) {
-                let later = surroundings.now + tabane_proto::GRACE / 4;
-                surroundings.agenda.push(later, Event::Fault(Fault::Removed(link, node), false));
+        self.change(node, |state, surroundings| {
+            for place in surroundings.network.places(link, Some(node)) {
+                if begins {
+                    state.unplug(surroundings, place.nic);
+                } else if !state.plug(surroundings, place.nic) {
+                    let later = surroundings.now + tabane_proto::GRACE / 4;
+                    surroundings.agenda.push(later, Event::Fault(Fault::Removed(link, node), false));
+                }
             }
-        }
-        state.turn(surroundings);
+        });
     }
 
     fn set_drained(&mut self, link: LinkNumber, node: u8, drained: bool) {
-        let Self { nodes, surroundings, .. } = self;
-        let state = &mut nodes[usize::from(node)];
-        for place in surroundings.network.places(link, Some(node)) {
-            state.drain(surroundings, place.nic, drained);
-        }
-        state.turn(surroundings);
+        self.change(node, |state, surroundings| {
+            for place in surroundings.network.places(link, Some(node)) {
+                state.drain(surroundings, place.nic, drained);
+            }
+        });
     }
 
     fn set_carrier_loss(&mut self, link: LinkNumber, at: Where, begins: bool) {

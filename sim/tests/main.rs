@@ -3,16 +3,15 @@
 //! `TABANE_SEEDS` names the seeds for what holds whatever the seed, as `0..5000`, or one of them: 1,000, unless it says otherwise.
 //! Where a test takes fewer, it takes as many times more or less.
 
-mod bridge;
 mod ceiling;
 mod hostile;
 mod loss;
 mod mesh;
-mod overload;
 mod path_mtu;
 mod router;
 mod scenarios;
 mod sleep;
+mod stage;
 mod swarm;
 mod trials;
 

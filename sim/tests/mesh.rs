@@ -1,10 +1,8 @@
 //! Many nodes in one bundle: guarantees when all of them want the same links.
 
-use core::time::Duration;
-use tabane_proto::Event;
-use tabane_sim::flow::{Flow, Pace};
+use crate::stage::{asking, downs, introduce, millis, run, settled};
+use tabane_sim::flow::Flow;
 use tabane_sim::topology::{Link, Topology};
-use tabane_sim::world::World;
 
 const GIGABIT: f64 = 1e9;
 const SENDERS: u8 = 16;
@@ -13,23 +11,20 @@ const SENDERS: u8 = 16;
 /// within a millisecond. Each sends two superframes ahead of the answers, as TCP with a window of 128 KB would.
 #[test]
 fn sixteen_senders_to_one_receiver_fill_its_links_and_kill_none() {
-    let mut world = World::new(1, &Topology::new(1 + SENDERS, &[Link::GIGABIT; 2]).with_repair(), None);
-    world.settle(millis(200)).unwrap();
-    // As after ARP: each node knows where all addresses live.
-    for node in 0..=SENDERS {
-        world.start(Flow { to: None, frames: 1, ..Flow::steady(node, 0, 60, millis(1)) });
-    }
-    world.run_for(millis(50)).unwrap();
-    let before = world.log().len();
-    let asking = |sender| Flow { pace: Pace::Asking { timeout: millis(200) }, ..Flow::bulk(sender, 0) };
-    let flows: Vec<_> = (0..2 * SENDERS).map(|flow| world.start(asking(1 + flow % SENDERS))).collect();
-    world.run_for(millis(50)).unwrap();
+    let topology = Topology::new(1 + SENDERS, &[Link::GIGABIT; 2]).with_repair();
+    let mut world = settled(1, &topology, millis(200));
+    introduce(&mut world, 1 + SENDERS);
+    run(&mut world, millis(50));
+    let started = world.now();
+    let sender = |flow| 1 + flow % SENDERS;
+    let flows: Vec<_> =
+        (0..2 * SENDERS).map(|flow| world.start(asking(sender(flow), 0, millis(200)))).collect();
+    run(&mut world, millis(50));
     let since = world.now();
-    world.run_for(millis(200)).unwrap();
+    run(&mut world, millis(200));
     let goodput: f64 = flows.iter().map(|flow| world.goodput(*flow, since)).sum();
     println!("{SENDERS} senders to one: {:.3} Gbit/s over 2 links, {:?}", goodput / GIGABIT, world.losses());
-    let judged = world.log()[before..].iter().find(|entry| matches!(entry.event, Event::LinkDown { .. }));
-    assert_eq!(judged, None, "no link is dead");
+    assert!(downs(&world, started).is_empty(), "no link is dead: {:?}", downs(&world, started));
     assert!(goodput >= 0.9 * 2.0 * GIGABIT);
 }
 
@@ -39,8 +34,7 @@ fn messages_come_whole_whatever_is_lost() {
     const NODES: u8 = 4;
     const BYTES: u64 = 700_001;
     let lossy = Link { loss: 2_000, ..Link::GIGABIT };
-    let mut world = World::new(1, &Topology::new(NODES, &[lossy; 2]), None);
-    world.settle(millis(500)).unwrap();
+    let mut world = settled(1, &Topology::new(NODES, &[lossy; 2]), millis(500));
     let pairs =
         (0..NODES).flat_map(|from| (0..NODES).map(move |to| (from, to))).filter(|(from, to)| from != to);
     let flows: Vec<_> = pairs.map(|(from, to)| world.start(Flow::messages(from, to))).collect();
@@ -51,8 +45,4 @@ fn messages_come_whole_whatever_is_lost() {
     assert_eq!(came, vec![BYTES; flows.len()], "{:?}", world.losses());
     let lost: u64 = flows.iter().map(|flow| world.result(*flow).lost()).sum();
     assert!(lost > 0, "nothing was lost, so nothing was sent again");
-}
-
-const fn millis(count: u64) -> Duration {
-    Duration::from_millis(count)
 }

@@ -1,37 +1,29 @@
 //! A router's queue behind the NICs, as the world simulates it.
 
+use crate::stage::{
+    MEGABIT, at_part, counted_by, downs, goodput, goodputs, micros, millis, pings, routed, run, stop,
+    two_nodes, window,
+};
 use core::time::Duration;
-use tabane_proto::Event;
+use tabane_proto::Instant;
 use tabane_sim::cable::Place;
 use tabane_sim::competitor::CompetitorSettings;
 use tabane_sim::fault::Fault;
-use tabane_sim::flow::{Flow, Pace, Sizes};
+use tabane_sim::flow::Flow;
 use tabane_sim::router::{Drops, RouterSettings};
-use tabane_sim::topology::{Link, Topology};
-use tabane_sim::world::World;
+use tabane_sim::topology::Link;
 
-const MEGABIT: u64 = 1_000_000;
 const FAR: Place = Place { node: 1, nic: 0 };
-
-fn routed(rate: u64, span: u64) -> Link {
-    Link { router: Some(RouterSettings::tail(rate * MEGABIT, Duration::from_millis(span))), ..Link::GIGABIT }
-}
-
-fn settled(links: &[Link]) -> World<'static> {
-    let mut world = World::new(1, &Topology::new(2, links).with_repair(), None);
-    world.settle(Duration::from_secs(2)).unwrap();
-    world
-}
 
 #[test]
 fn more_than_a_router_carries_waits_at_its_sender_and_neither_in_the_nic_nor_in_the_router() {
-    let mut world = settled(&[routed(50, 100)]);
-    world.start(Flow::steady(0, 1, 1_000, Duration::from_micros(100)));
-    world.run_for(Duration::from_secs(2)).unwrap();
+    let mut world = two_nodes(1, &[routed(50, 100)]);
+    world.start(Flow::steady(0, 1, 1_000, micros(100)));
+    run(&mut world, Duration::from_secs(2));
     // 80 Mbit/s for 50.
     let mut longest = 0;
     for _ in 0..100 {
-        world.run_for(Duration::from_millis(10)).unwrap();
+        run(&mut world, millis(10));
         longest = longest.max(world.routing(FAR));
     }
     assert!(longest <= 62_500, "{longest} bytes are more than 10 ms");
@@ -44,16 +36,16 @@ fn more_than_a_router_carries_waits_at_its_sender_and_neither_in_the_nic_nor_in_
 
 #[test]
 fn a_competing_flow_alone_takes_the_routers_rate_and_codel_keeps_its_queue_short() {
-    let competitor = CompetitorSettings { round_trip: Duration::from_millis(20), begins: Duration::ZERO };
+    let competitor = CompetitorSettings { round_trip: millis(20), begins: Duration::ZERO };
     for (drops, least, most) in [(Drops::Tail, 40.0, 100.0), (Drops::CoDel, 0.0, 20.0)] {
-        let tail = RouterSettings::tail(50 * MEGABIT, Duration::from_millis(100));
+        let tail = RouterSettings::tail(50 * MEGABIT, millis(100));
         let router = RouterSettings { drops, competitor: Some(competitor), ..tail };
-        let mut world = settled(&[Link { router: Some(router), ..Link::GIGABIT }]);
-        world.run_for(Duration::from_secs(2)).unwrap();
+        let mut world = two_nodes(1, &[Link { router: Some(router), ..Link::GIGABIT }]);
+        run(&mut world, Duration::from_secs(2));
         let before = world.competed(FAR);
         let mut waited = 0.0;
         for _ in 0..400 {
-            world.run_for(Duration::from_millis(10)).unwrap();
+            run(&mut world, millis(10));
             waited += world.routing(FAR) as f64 * 8.0 / 50e3 / 400.0;
         }
         let speed = (world.competed(FAR) - before) as f64 * 8.0 / 4e6;
@@ -68,25 +60,20 @@ fn a_competing_flow_alone_takes_the_routers_rate_and_codel_keeps_its_queue_short
 fn a_router_that_sends_in_turns_is_not_dead_between_them() {
     for (rates, turns) in [([50, 20], 3), ([50, 20], 5), ([50, 20], 10), ([200, 100], 5), ([500, 200], 4)] {
         let links = rates.map(|rate| {
-            let turns = Duration::from_millis(turns);
-            let tail = RouterSettings::tail(rate * MEGABIT, Duration::from_millis(100));
-            Link { router: Some(RouterSettings { turns, ..tail }), ..Link::GIGABIT }
+            let tail = RouterSettings::tail(rate * MEGABIT, millis(100));
+            Link { router: Some(RouterSettings { turns: millis(turns), ..tail }), ..Link::GIGABIT }
         });
-        let mut world = settled(&links);
+        let mut world = two_nodes(1, &links);
         let sum = rates.iter().sum::<u64>() * MEGABIT;
         let mut shares = Vec::new();
         for _ in 0..3 {
-            let flow = world.start(window(sum, Duration::from_millis(20)));
-            world.run_for(Duration::from_secs(1)).unwrap();
-            let since = world.now();
-            world.run_for(Duration::from_secs(1)).unwrap();
-            shares.push(world.goodput(flow, since) / sum as f64);
-            world.stop(flow);
-            world.run_for(Duration::from_millis(300)).unwrap();
+            let flow = world.start(filling(sum, millis(20)));
+            run(&mut world, millis(1_000));
+            shares.push(goodput(&mut world, flow, millis(1_000)) / sum as f64);
+            stop(&mut world, &[flow], millis(300));
         }
         println!("{rates:?}, turns of {turns} ms: {shares:.2?} of the sum");
-        let downs = world.log().iter().filter(|entry| matches!(entry.event, Event::LinkDown { .. }));
-        let downs: Vec<_> = downs.collect();
+        let downs = downs(&world, Instant::default());
         assert!(downs.is_empty(), "{rates:?}, turns of {turns} ms: {downs:?}");
         assert!(shares.iter().all(|share| *share >= 0.9), "{rates:?}, turns of {turns} ms: {shares:?}");
     }
@@ -103,40 +90,39 @@ struct Measured {
 }
 
 /// A transfer whose window is what links of this rate in all carry in a round trip and 10 ms.
-fn window(rate: u64, way: Duration) -> Flow {
-    let bulk = Flow::bulk(0, 1);
-    let frame = Duration::from_secs_f64(8.0 * bulk.sizes.average() as f64 / rate as f64);
-    let frames = (2 * way + Duration::from_millis(10)).as_nanos() / frame.as_nanos() + 4;
-    Flow { pace: Pace::Window { frames: u16::try_from(frames).unwrap() }, ..bulk }
+fn filling(rate: u64, way: Duration) -> Flow {
+    let frame = Duration::from_secs_f64(8.0 * Flow::bulk(0, 1).sizes.average() as f64 / rate as f64);
+    let frames = (2 * way + millis(10)).as_nanos() / frame.as_nanos() + 4;
+    window(0, 1, u16::try_from(frames).unwrap())
+}
+
+/// A transfer whose window is so many bytes.
+fn held_back(bytes: u64) -> Flow {
+    window(0, 1, u16::try_from(bytes / Flow::bulk(0, 1).sizes.average() as u64).unwrap())
 }
 
 fn measure(links: &[Link], span: Duration) -> Measured {
-    let mut world = settled(links);
+    let mut world = two_nodes(1, links);
     let rates = links.iter().filter_map(|link| link.router).map(|router| router.rate);
     let sum = rates.sum::<u64>();
-    let flow = world.start(window(sum, links[0].delay));
-    let pace = Pace::Asking { timeout: Duration::from_secs(1) };
-    let pings = world.start(Flow { sizes: Sizes::Fixed(98), pace, ..Flow::bulk(0, 1) });
-    world.run_for(Duration::from_secs(2)).unwrap();
-    let counts = |world: &World<'_>| (world.losses().router, world.counted().next().unwrap()[2].1);
-    let (since, (dropped, sent)) = (world.now(), counts(&world));
-    world.run_for(span).unwrap();
-    let share = world.goodput(flow, since) / sum as f64;
+    let (flow, pings) = (world.start(filling(sum, links[0].delay)), world.start(pings()));
+    run(&mut world, millis(2_000));
+    let (since, dropped, sent) = (world.now(), world.losses().router, counted_by(&world, 0, "cells_sent"));
+    let share = goodput(&mut world, flow, span) / sum as f64;
+    let (dropped, sent) = (world.losses().router - dropped, counted_by(&world, 0, "cells_sent") - sent);
     let trips = world.round_trips(pings, since);
     let mut trips: Vec<f64> = trips.iter().map(|trip| trip.as_secs_f64() * 1e3).collect();
-    trips.sort_by(f64::total_cmp);
-    let round_trip = [trips[trips.len() / 2], trips[trips.len() * 99 / 100]];
-    let (dropped_now, sent_now) = counts(&world);
-    Measured { share, dropped: (dropped_now - dropped) * 1_000_000 / (sent_now - sent), round_trip }
+    let round_trip = [50, 99].map(|hundredths| at_part(&mut trips, hundredths));
+    Measured { share, dropped: dropped * 1_000_000 / sent, round_trip }
 }
 
 /// Routers of these rates in Mbit/s and queues in milliseconds, each way so long, are used up, and a ping takes little more than
 /// the way.
 fn uses_up(routers: &[(u64, u64)], way: u64, share: f64, more: f64) {
-    let delay = Duration::from_millis(way);
+    let delay = millis(way);
     let links: Vec<Link> =
         routers.iter().map(|(rate, span)| Link { delay, ..routed(*rate, *span) }).collect();
-    let got = measure(&links, Duration::from_secs(3));
+    let got = measure(&links, millis(3_000));
     println!(
         "{routers:?}, {way} ms: {:.3} of the sum, {} ppm dropped, ping {:.1?} ms",
         got.share, got.dropped, got.round_trip
@@ -156,33 +142,27 @@ fn routers_are_used_up_in_both_directions_at_once() {
         (&[(50, 100)], 15),
         (&[(500, 10), (200, 10)], 40),
     ] {
-        let delay = Duration::from_millis(way);
+        let delay = millis(way);
         let links: Vec<_> =
             routers.iter().map(|(rate, span)| Link { delay, ..routed(*rate, *span) }).collect();
         let sum = routers.iter().map(|(rate, _)| rate * MEGABIT).sum::<u64>();
-        let mut world = settled(&links);
-        let far = delay + Duration::from_millis(10);
-        let there = world.start(window(sum, far));
-        let back = world.start(Flow { from: 1, to: Some(0), ..window(sum, far) });
-        world.run_for(Duration::from_secs(2)).unwrap();
-        let since = world.now();
-        world.run_for(Duration::from_secs(3)).unwrap();
-        let shares = [there, back].map(|flow| world.goodput(flow, since) / sum as f64);
+        let mut world = two_nodes(1, &links);
+        let far = delay + millis(10);
+        let there = world.start(filling(sum, far));
+        let back = world.start(Flow { from: 1, to: Some(0), ..filling(sum, far) });
+        run(&mut world, millis(2_000));
+        let shares = goodputs(&mut world, [there, back], millis(3_000)).map(|got| got / sum as f64);
         println!("{routers:?}, {way} ms, both ways: {shares:.3?} of the sum");
         assert!(shares.iter().all(|share| *share >= 0.9), "{routers:?}, {way} ms: {shares:.3?}");
     }
 }
 
 #[test]
-fn routers_are_used_up_and_their_queues_stay_short() {
+fn routers_are_used_up_and_their_queues_stay_short_however_long_the_way_is() {
     uses_up(&[(50, 100), (20, 100)], 0, 0.93, 20.0);
     uses_up(&[(500, 10), (200, 10)], 0, 0.93, 5.0);
     uses_up(&[(500, 4), (500, 4)], 0, 0.93, 5.0);
     uses_up(&[(50, 100)], 0, 0.95, 30.0);
-}
-
-#[test]
-fn routers_at_the_end_of_a_longer_way_are_used_up_too() {
     uses_up(&[(50, 100), (20, 100)], 10, 0.9, 20.0);
     uses_up(&[(500, 10), (200, 10)], 10, 0.9, 10.0);
     uses_up(&[(500, 4), (500, 4)], 10, 0.9, 10.0);
@@ -221,22 +201,18 @@ fn a_link_that_is_too_far_away_to_share_a_flow_has_whole_ones_and_the_last_flow_
 #[test]
 fn a_flow_that_its_own_window_holds_back_fills_all_routers_alike() {
     for (routers, share) in [([(500, 10), (200, 10)], 0.88), ([(500, 4), (500, 4)], 0.85)] {
-        let way = Duration::from_millis(10);
+        let way = millis(10);
         let links = routers.map(|(rate, span)| Link { delay: way, ..routed(rate, span) });
         let sum = routers.iter().map(|(rate, _)| rate * MEGABIT).sum::<u64>();
-        let mut world = settled(&links);
-        let full = world.start(window(sum, way));
-        world.run_for(Duration::from_secs(3)).unwrap();
+        let mut world = two_nodes(1, &links);
+        let full = world.start(filling(sum, way));
+        run(&mut world, millis(3_000));
         world.stop(full);
         // The bytes of 10 and 11 ms: the simulator's flow hears at once what has arrived.
-        let bulk = Flow::bulk(0, 1);
-        let bytes = sum / 8 / 1_000 * if routers[0] == routers[1] { 10 } else { 11 };
-        let frames = u16::try_from(bytes / bulk.sizes.average() as u64).unwrap();
-        let flow = world.start(Flow { pace: Pace::Window { frames }, ..bulk });
-        world.run_for(Duration::from_secs(1)).unwrap();
-        let since = world.now();
-        world.run_for(Duration::from_secs(3)).unwrap();
-        let got = world.goodput(flow, since) / sum as f64;
+        let millis_on_the_way = if routers[0] == routers[1] { 10 } else { 11 };
+        let flow = world.start(held_back(sum / 8 / 1_000 * millis_on_the_way));
+        run(&mut world, millis(1_000));
+        let got = goodput(&mut world, flow, millis(3_000)) / sum as f64;
         println!("{routers:?}: {got:.3} of the sum");
         assert!(got >= share, "{routers:?}: {got}");
     }
@@ -246,11 +222,8 @@ fn a_flow_that_its_own_window_holds_back_fills_all_routers_alike() {
 /// idle while its cells queue at the other.
 #[test]
 fn a_flow_that_its_own_window_holds_back_leaves_a_radio_link_that_slows_down() {
-    let mut world = settled(&[routed(50, 1_000), routed(20, 100)]);
-    let bytes = 200_000;
-    let bulk = Flow::bulk(0, 1);
-    let frames = u16::try_from(bytes / bulk.sizes.average() as u64).unwrap();
-    let flow = world.start(Flow { pace: Pace::Window { frames }, ..bulk });
+    let mut world = two_nodes(1, &[routed(50, 1_000), routed(20, 100)]);
+    let flow = world.start(held_back(200_000));
     let (mut since, mut offered, mut fading) = (world.now(), 0.0, 0.0);
     // Three periods of three seconds, the first of which does not count.
     for step in 0..450u32 {
@@ -263,7 +236,7 @@ fn a_flow_that_its_own_window_holds_back_leaves_a_radio_link_that_slows_down() {
         #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "5,000 to 50,000")]
         let rate = Fault::Rate(0, (megabits * 1e3) as u32);
         world.begin(rate);
-        world.run_for(Duration::from_millis(20)).unwrap();
+        run(&mut world, millis(20));
         offered += (megabits + 20.0) * 1e6 * 0.02;
     }
     let share = world.goodput(flow, since) * world.now().since(since).as_secs_f64() / offered;
@@ -275,27 +248,26 @@ fn a_flow_that_its_own_window_holds_back_leaves_a_radio_link_that_slows_down() {
 /// times.
 #[test]
 fn a_competing_flow_shares_its_link() {
-    for millis in [10, 40] {
-        let mut parts = [0, 1, 2, 3, 4].map(|turn| contested(millis, 2_000 + 137 * turn));
-        parts.sort_by(f64::total_cmp);
-        println!("round trip {millis} ms: it gets {parts:.2?} of its link");
-        assert!((0.3..=0.7).contains(&parts[2]), "{}", parts[2]);
+    for round_trip in [10, 40] {
+        let mut parts = [0, 1, 2, 3, 4].map(|turn| contested(round_trip, 2_000 + 137 * turn));
+        let median = at_part(&mut parts, 50);
+        println!("round trip {round_trip} ms: it gets {parts:.2?} of its link");
+        assert!((0.3..=0.7).contains(&median), "{median}");
     }
 }
 
 /// The part of its link that the other flow gets, with a round trip of so many milliseconds, when it begins at so many.
 fn contested(round_trip: u64, begins: u64) -> f64 {
-    let [round_trip, begins] = [round_trip, begins].map(Duration::from_millis);
+    let [round_trip, begins] = [round_trip, begins].map(millis);
     let competitor = Some(CompetitorSettings { round_trip, begins });
-    let tail = RouterSettings::tail(50 * MEGABIT, Duration::from_millis(100));
+    let tail = RouterSettings::tail(50 * MEGABIT, millis(100));
     let shared = Link { router: Some(RouterSettings { competitor, ..tail }), ..Link::GIGABIT };
-    let mut world = settled(&[shared, routed(50, 100)]);
-    let flow = world.start(window(100 * MEGABIT, Duration::from_millis(100)));
-    world.run_for(Duration::from_secs(8)).unwrap();
-    let (since, before) = (world.now(), world.competed(FAR));
-    world.run_for(Duration::from_secs(12)).unwrap();
+    let mut world = two_nodes(1, &[shared, routed(50, 100)]);
+    let flow = world.start(filling(100 * MEGABIT, millis(100)));
+    run(&mut world, Duration::from_secs(8));
+    let before = world.competed(FAR);
+    let bundle = goodput(&mut world, flow, Duration::from_secs(12)) / 50e6;
     let competed = (world.competed(FAR) - before) as f64 * 8.0 / (12.0 * 50e6);
-    let bundle = world.goodput(flow, since) / 50e6;
     assert!(bundle >= 1.1, "with one link of its own and a part of the other it has {bundle} of a link");
     competed
 }

@@ -1,25 +1,27 @@
 //! The guarantees of a bundle, scenario by scenario. Each test reads as a plan: a world, what happens in it, and the result that
 //! it must have. Seeds differ in when things happen relative to heartbeats and batches.
 
+use crate::seeds;
+use crate::stage::{
+    self, asking, counted, downs, goodput, goodputs, logged, micros, millis, run, stop, two_nodes,
+};
 use core::time::Duration;
 use tabane_proto::{Direction, Event, Instant, Nature, PolicyKind};
 use tabane_sim::fault::Fault;
-use tabane_sim::flow::{Flow, Pace};
+use tabane_sim::flow::{Flow, Sizes};
 use tabane_sim::frame::Heading;
 use tabane_sim::injector::{Injection, InjectionSettings};
 use tabane_sim::random::{Random, Stream};
 use tabane_sim::topology::{Coalesce, Link, Topology};
 use tabane_sim::world::World;
 
-use crate::seeds;
-
 const SEEDS: u64 = 10;
 const GIGABIT: f64 = 1e9;
 
 #[test]
 fn two_equal_links_double_the_goodput() {
-    let one = goodput(&[Link::GIGABIT]);
-    let two = goodput(&[Link::GIGABIT; 2]);
+    let one = of_links(&[Link::GIGABIT]);
+    let two = of_links(&[Link::GIGABIT; 2]);
     println!("1 link {:.3} Gbit/s, 2 links {:.3} Gbit/s", one / GIGABIT, two / GIGABIT);
     assert!(one >= 0.98 * GIGABIT);
     assert!(two >= 1.98 * one);
@@ -27,9 +29,9 @@ fn two_equal_links_double_the_goodput() {
 
 #[test]
 fn links_of_ten_to_one_carry_nine_tenths_of_their_sum_and_never_less_than_the_better_one() {
-    let better = goodput(&[Link::GIGABIT]);
+    let better = of_links(&[Link::GIGABIT]);
     for delay in [micros(20), millis(1)] {
-        let both = goodput(&[Link::GIGABIT, Link { delay, ..Link::FAST_ETHERNET }]);
+        let both = of_links(&[Link::GIGABIT, Link { delay, ..Link::FAST_ETHERNET }]);
         println!("1 Gbit/s and 100 Mbit/s, {delay:?} away: {:.3} Gbit/s", both / GIGABIT);
         assert!(both >= 0.9 * 1.1 * GIGABIT);
         assert!(both >= better);
@@ -37,13 +39,11 @@ fn links_of_ten_to_one_carry_nine_tenths_of_their_sum_and_never_less_than_the_be
 }
 
 /// The goodput of a bulk transfer over these links, once their queues have filled.
-fn goodput(links: &[Link]) -> f64 {
+fn of_links(links: &[Link]) -> f64 {
     let mut world = settled(1, &Topology::new(2, links));
     let flow = world.start(Flow::bulk(0, 1));
-    world.run_for(millis(20)).unwrap();
-    let since = world.now();
-    world.run_for(millis(100)).unwrap();
-    world.goodput(flow, since)
+    run(&mut world, millis(20));
+    goodput(&mut world, flow, millis(100))
 }
 
 /// RFC 8290: a sparse flow does not wait behind bulk, and bulk flows share the links.
@@ -51,13 +51,10 @@ fn goodput(links: &[Link]) -> f64 {
 fn a_sparse_flow_hardly_waits_behind_bulk_and_bulk_flows_share_what_there_is() {
     let mut world = settled(1, &Topology::new(2, &[Link::FAST_ETHERNET; 2]));
     let bulks = [world.start(Flow::bulk(0, 1)), world.start(Flow::bulk(0, 1))];
-    world.run_for(millis(300)).unwrap();
-    let since = world.now();
+    run(&mut world, millis(300));
     let sparse = world.start(Flow::steady(0, 1, 200, millis(3)));
-    world.run_for(millis(1_000)).unwrap();
-    let goodputs = bulks.map(|flow| world.goodput(flow, since));
-    bulks.into_iter().chain([sparse]).for_each(|flow| world.stop(flow));
-    world.run_for(millis(500)).unwrap();
+    let goodputs = goodputs(&mut world, bulks, millis(1_000));
+    stop(&mut world, &[bulks[0], bulks[1], sparse], millis(500));
 
     let result = world.result(sparse);
     let trimmed = bulks.map(|flow| world.result(flow).trimmed);
@@ -83,17 +80,12 @@ fn a_sparse_flow_hardly_waits_behind_bulk_and_bulk_flows_share_what_there_is() {
 #[test]
 fn a_flood_of_datagrams_harms_only_itself() {
     let mut world = settled(1, &Topology::new(2, &[Link::FAST_ETHERNET; 2]));
-    let flood = Flow { heading: Heading::Ipv6, ..Flow::steady(0, 1, 1_400, micros(20)) };
-    let flood = world.start(flood);
-    let tame = Flow { heading: Heading::Tcp, ..Flow::steady(0, 1, 65_160, millis(6)) };
-    let tame = world.start(tame);
+    let flood = world.start(Flow { heading: Heading::Ipv6, ..Flow::steady(0, 1, 1_400, micros(20)) });
+    let tame = world.start(Flow::steady(0, 1, 65_160, millis(6)));
     let sparse = world.start(Flow::steady(0, 1, 200, millis(3)));
-    world.run_for(millis(300)).unwrap();
-    let since = world.now();
-    world.run_for(millis(1_000)).unwrap();
-    world.stop(sparse);
-    let goodputs = [flood, tame].map(|flow| world.goodput(flow, since));
-    world.run_for(millis(20)).unwrap();
+    run(&mut world, millis(300));
+    let goodputs = goodputs(&mut world, [flood, tame], millis(1_000));
+    stop(&mut world, &[sparse], millis(20));
 
     let result = world.result(sparse);
     let dropped = ["drop_queue_late", "drop_queue_full"].map(|name| counted(&world, name));
@@ -116,11 +108,9 @@ fn coalescing_reorders_nothing_and_holds_nothing_long() {
     for policy in PolicyKind::ALL {
         let mut world = settled(1, &Topology::new(2, &[link; 2]).with(|node| node.policy = policy));
         let sparse = world.start(Flow::steady(0, 1, 200, micros(50)));
-        let asking = world.start(Flow { pace: Pace::Asking { timeout: millis(20) }, ..Flow::bulk(1, 0) });
-        world.run_for(millis(100)).unwrap();
-        world.stop(sparse);
-        world.stop(asking);
-        world.run_for(millis(10)).unwrap();
+        let asking = world.start(asking(1, 0, millis(20)));
+        run(&mut world, millis(100));
+        stop(&mut world, &[sparse, asking], millis(10));
         let (sparse, asking) = (world.result(sparse), world.result(asking));
         println!("{}: 200 B {:?} at most, 64 KB {:?}", policy.name(), sparse.latency_max, asking.latency_max);
         assert_eq!((sparse.lost(), asking.lost()), (0, 0));
@@ -138,11 +128,10 @@ fn a_late_link_loses_nothing_after_a_quiet_time() {
     for policy in PolicyKind::ALL {
         let mut world =
             settled(1, &Topology::new(2, &[Link::GIGABIT, late]).with(|node| node.policy = policy));
-        world.run_for(millis(3_000)).unwrap();
+        run(&mut world, millis(3_000));
         let flow = world.start(Flow::steady(0, 1, 30_000, millis(1)));
-        world.run_for(millis(100)).unwrap();
-        world.stop(flow);
-        world.run_for(millis(50)).unwrap();
+        run(&mut world, millis(100));
+        stop(&mut world, &[flow], millis(50));
         println!("{}: {} of {} lost", policy.name(), world.result(flow).lost(), world.result(flow).taken);
         assert_eq!(world.result(flow).lost(), 0);
     }
@@ -153,11 +142,10 @@ fn a_black_hole_under_load_is_noticed_within_5_ms_and_loses_no_frame() {
     let noticed = over_seeds(|seed| {
         let mut world = settled(seed, &Topology::new(2, &[Link::GIGABIT; 2]).with_repair());
         let flow = world.start(Flow::bulk(0, 1));
-        world.run_for(about(millis(50), seed)).unwrap();
+        run(&mut world, about(millis(50), seed));
         let since = world.begin(Fault::BlackHole(1, None));
-        world.run_for(millis(50)).unwrap();
-        world.stop(flow);
-        world.run_for(millis(100)).unwrap();
+        run(&mut world, millis(50));
+        stop(&mut world, &[flow], millis(100));
         assert_eq!(world.result(flow).lost(), 0, "seed {seed}");
         noticed(&world, 0, since)
     });
@@ -169,9 +157,9 @@ fn a_black_hole_under_load_is_noticed_within_5_ms_and_loses_no_frame() {
 fn a_black_hole_in_quiet_is_noticed_within_50_ms() {
     let noticed = over_seeds(|seed| {
         let mut world = settled(seed, &Topology::new(2, &[Link::GIGABIT; 2]));
-        world.run_for(about(millis(20), seed)).unwrap();
+        run(&mut world, about(millis(20), seed));
         let since = world.begin(Fault::BlackHole(1, None));
-        world.run_for(millis(100)).unwrap();
+        run(&mut world, millis(100));
         noticed(&world, 0, since).max(noticed(&world, 1, since))
     });
     table("black hole in quiet", &noticed);
@@ -183,12 +171,10 @@ fn a_black_hole_in_quiet_is_noticed_within_50_ms() {
 fn a_link_that_is_dead_one_way_is_used_the_other_way() {
     let mut world = settled(1, &Topology::new(2, &[Link::GIGABIT; 2]).with_repair());
     let (there, back) = (world.start(Flow::bulk(0, 1)), world.start(Flow::bulk(1, 0)));
-    world.run_for(millis(50)).unwrap();
+    run(&mut world, millis(50));
     world.begin(Fault::Mute(1, Some(0)));
-    world.run_for(millis(20)).unwrap();
-    let since = world.now();
-    world.run_for(millis(100)).unwrap();
-    let (there, back) = (world.goodput(there, since), world.goodput(back, since));
+    run(&mut world, millis(20));
+    let [there, back] = goodputs(&mut world, [there, back], millis(100));
     println!("dead way {:.3} Gbit/s, other way {:.3} Gbit/s", there / GIGABIT, back / GIGABIT);
     assert!((0.9..1.0).contains(&(there / GIGABIT)));
     assert!(back >= 1.9 * GIGABIT);
@@ -200,16 +186,14 @@ fn a_revived_link_is_used_again_within_100_ms() {
         let mut world = settled(seed, &Topology::new(2, &[Link::GIGABIT; 2]).with_repair());
         let flow = world.start(Flow::bulk(0, 1));
         world.begin(Fault::BlackHole(1, None));
-        world.run_for(about(millis(60), seed)).unwrap();
+        run(&mut world, about(millis(60), seed));
         let since = world.end(Fault::BlackHole(1, None));
-        world.run_for(millis(100)).unwrap();
+        run(&mut world, millis(100));
         let used = first(&world, 0, since, |event| {
             matches!(event, Event::LinkUp { link: 1, direction: Direction::Sending, .. })
         });
-        world.run_for(millis(20)).unwrap();
-        let since = world.now();
-        world.run_for(millis(20)).unwrap();
-        assert!(world.goodput(flow, since) >= 1.9 * GIGABIT, "seed {seed}");
+        run(&mut world, millis(20));
+        assert!(goodput(&mut world, flow, millis(20)) >= 1.9 * GIGABIT, "seed {seed}");
         used
     });
     table("revived link in use", &used);
@@ -221,11 +205,10 @@ fn a_lost_carrier_costs_no_frame() {
     let noticed = over_seeds(|seed| {
         let mut world = settled(seed, &Topology::new(2, &[Link::GIGABIT; 2]).with_repair());
         let flow = world.start(Flow::bulk(0, 1));
-        world.run_for(about(millis(30), seed)).unwrap();
+        run(&mut world, about(millis(30), seed));
         let since = world.begin(Fault::NoCarrier(1, Some(0)));
-        world.run_for(millis(30)).unwrap();
-        world.stop(flow);
-        world.run_for(millis(100)).unwrap();
+        run(&mut world, millis(30));
+        stop(&mut world, &[flow], millis(100));
         assert_eq!(world.result(flow).lost(), 0, "seed {seed}");
         noticed(&world, 0, since)
     });
@@ -246,20 +229,17 @@ fn a_link_that_leaves_and_joins_costs_no_frame() {
                 world.start(Flow::steady(0, 1, 1_400, micros(500))),
                 world.start(Flow::steady(1, 0, 1_400, micros(500))),
             ];
-            world.run_for(about(millis(30), seed)).unwrap();
+            run(&mut world, about(millis(30), seed));
             let since = world.begin(Fault::Removed(1, 0));
-            world.run_for(about(millis(250), seed)).unwrap();
+            run(&mut world, about(millis(250), seed));
             assert!(world.bundle(0).peers().all(|(_, links)| links.count() == 2), "seed {seed}");
             assert!(world.bundle(1).peers().all(|(_, links)| links.count() == 2), "seed {seed}");
             world.end(Fault::Removed(1, 0));
-            world.run_for(millis(60)).unwrap();
+            run(&mut world, millis(60));
             assert!(world.is_settled(), "seed {seed}: the link is in use again");
-            let again = world.now();
-            world.run_for(millis(50)).unwrap();
-            let goodput = world.goodput(flows[0], again) / GIGABIT;
+            let goodput = goodput(&mut world, flows[0], millis(50)) / GIGABIT;
             assert!(goodput >= 0.9 * 3.0 * 0.25, "seed {seed}: {goodput:.3} Gbit/s");
-            flows.iter().for_each(|flow| world.stop(*flow));
-            world.run_for(millis(100)).unwrap();
+            stop(&mut world, &flows, millis(100));
             for flow in flows {
                 assert_eq!(world.result(flow).lost(), 0, "seed {seed}, repair {repair}");
             }
@@ -275,12 +255,11 @@ fn a_link_that_leaves_and_joins_costs_no_frame() {
 fn repair_hides_loss_by_chance() {
     let link = Link { loss: 10_000, ..Link::GIGABIT };
     for repair in [false, true] {
-        let mut world = World::new(1, &Topology::new(2, &[link; 2]).with(|node| node.repair = repair), None);
-        world.settle(millis(2_000)).unwrap();
+        let topology = Topology::new(2, &[link; 2]).with(|node| node.repair = repair);
+        let mut world = stage::settled(1, &topology, millis(2_000));
         let flow = world.start(Flow::steady(0, 1, 64_000, millis(1)));
-        world.run_for(millis(1_000)).unwrap();
-        world.stop(flow);
-        world.run_for(millis(50)).unwrap();
+        run(&mut world, millis(1_000));
+        stop(&mut world, &[flow], millis(50));
         let result = world.result(flow);
         println!("1 % loss, repair {repair}: {} of {} superframes lost", result.lost(), result.taken);
         assert!(result.lost() >= if repair { 0 } else { result.taken / 5 });
@@ -292,12 +271,10 @@ fn repair_hides_loss_by_chance() {
 #[test]
 fn repair_reaches_the_peer_over_links_that_are_full() {
     let link = Link { loss: 10_000, ..Link::FAST_ETHERNET };
-    let mut world = World::new(1, &Topology::new(2, &[link; 2]).with_repair(), None);
-    world.settle(millis(2_000)).unwrap();
+    let mut world = two_nodes(1, &[link; 2]);
     let flows = [world.start(Flow::bulk(0, 1)), world.start(Flow::steady(1, 0, 66, millis(1)))];
-    world.run_for(millis(2_000)).unwrap();
-    flows.iter().for_each(|flow| world.stop(*flow));
-    world.run_for(millis(500)).unwrap();
+    run(&mut world, millis(2_000));
+    stop(&mut world, &flows, millis(500));
     println!("1 % loss: {} cells given up", counted(&world, "cells_given_up"));
     assert!(counted(&world, "cells_repaired") > 100);
     assert_eq!(counted(&world, "cells_given_up"), 0);
@@ -311,14 +288,12 @@ fn repairs_that_come_too_late_leave_the_way_free() {
     let slow = Link { rate: 20_000_000, ..Link::GIGABIT };
     let mut world = settled(1, &Topology::new(2, &[long, slow]).with_repair());
     let flow = world.start(Flow::bulk(0, 1));
-    world.run_for(millis(100)).unwrap();
+    run(&mut world, millis(100));
     world.begin(Fault::BlackHole(0, None));
-    world.stop(flow);
-    world.run_for(millis(200)).unwrap();
+    stop(&mut world, &[flow], millis(200));
     let sparse = world.start(Flow::steady(0, 1, 200, millis(1)));
-    world.run_for(millis(100)).unwrap();
-    world.stop(sparse);
-    world.run_for(millis(50)).unwrap();
+    run(&mut world, millis(100));
+    stop(&mut world, &[sparse], millis(50));
     let result = world.result(sparse);
     println!("behind late repairs: {} of 200 B, {:?} at most", result.delivered, result.latency_max);
     assert!(result.delivered >= 99);
@@ -332,16 +307,14 @@ fn duplicates_lose_nothing_when_one_link_drops_everything() {
     let mut world = settled(1, &topology);
     let bulk = world.start(Flow::bulk(0, 1));
     let sparse = world.start(Flow::steady(1, 0, 200, micros(100)));
-    world.run_for(millis(50)).unwrap();
+    run(&mut world, millis(50));
     let (replicas, wasted) = (counted(&world, "replicas_sent"), counted(&world, "drop_duplicate"));
     println!("{replicas} replicas, {wasted} of them the second to arrive");
     assert!(wasted <= replicas && wasted + 1_000 >= replicas);
     assert!(world.goodput(bulk, world.now() - millis(40)) >= 0.97 * GIGABIT);
     world.begin(Fault::BlackHole(1, None));
-    world.run_for(millis(100)).unwrap();
-    world.stop(bulk);
-    world.stop(sparse);
-    world.run_for(millis(150)).unwrap();
+    run(&mut world, millis(100));
+    stop(&mut world, &[bulk, sparse], millis(150));
     assert_eq!((world.result(bulk).lost(), world.result(sparse).lost()), (0, 0));
     assert_eq!(counted(&world, "cells_given_up"), 0);
 }
@@ -353,12 +326,10 @@ fn cells_of_duplicate_are_repaired_only_when_every_replica_is_lost() {
     let link = Link { loss: 50_000, ..Link::GIGABIT };
     let topology =
         Topology::new(2, &[link; 2]).with_repair().with(|node| node.policy = PolicyKind::Duplicate);
-    let mut world = World::new(1, &topology, None);
-    world.settle(millis(2_000)).unwrap();
+    let mut world = stage::settled(1, &topology, millis(2_000));
     let flow = world.start(Flow::steady(0, 1, 10_000, micros(500)));
-    world.run_for(millis(500)).unwrap();
-    world.stop(flow);
-    world.run_for(millis(200)).unwrap();
+    run(&mut world, millis(500));
+    stop(&mut world, &[flow], millis(200));
     let (missed, repaired) = (counted(&world, "cells_missed"), counted(&world, "cells_repaired"));
     let result = world.result(flow);
     println!("{missed} missed, {repaired} repaired, {} of {} frames lost", result.lost(), result.taken);
@@ -378,9 +349,8 @@ fn a_change_of_policy_costs_no_frame() {
         world.schedule_policy(begin + turn * millis(5), 0, kind);
         world.schedule_policy(begin + turn * millis(5), 1, other);
     }
-    world.run_for(millis(250)).unwrap();
-    flows.iter().for_each(|flow| world.stop(*flow));
-    world.run_for(millis(150)).unwrap();
+    run(&mut world, millis(250));
+    stop(&mut world, &flows, millis(150));
     for flow in flows {
         println!("{} frames, {} lost", world.result(flow).taken, world.result(flow).lost());
         assert_eq!(world.result(flow).lost(), 0);
@@ -393,9 +363,8 @@ fn a_link_that_is_full_loses_no_cell() {
     let slow = Link { rate: 20_000_000, ..Link::FAST_ETHERNET };
     let mut world = settled(1, &Topology::new(2, &[Link::FAST_ETHERNET, slow]).with_repair());
     let flows = [world.start(Flow::bulk(0, 1)), world.start(Flow::bulk(1, 0))];
-    world.run_for(millis(1_000)).unwrap();
-    flows.iter().for_each(|flow| world.stop(*flow));
-    world.run_for(millis(300)).unwrap();
+    run(&mut world, millis(1_000));
+    stop(&mut world, &flows, millis(300));
     assert_eq!((counted(&world, "cells_missed"), counted(&world, "drop_refused")), (0, 0));
     assert_eq!(world.losses().total(), 0);
 }
@@ -412,10 +381,9 @@ fn what_strangers_inject_is_counted_and_dropped() {
     ];
     let before = world.log().len();
     world.inject(Some(InjectionSettings { every: micros(50), choices: kinds.to_vec() }));
-    world.run_for(millis(200)).unwrap();
+    run(&mut world, millis(200));
     world.inject(None);
-    flows.iter().for_each(|flow| world.stop(*flow));
-    world.run_for(millis(50)).unwrap();
+    stop(&mut world, &flows, millis(50));
 
     let [noise, foreign, truncated, again] = kinds.map(|kind| world.injected(kind));
     println!("{noise} noise, {foreign} of foreign sessions, {truncated} truncated, {again} again");
@@ -438,9 +406,9 @@ fn a_restart_mixes_nothing_up() {
         let mut world = settled(seed, &Topology::new(2, &[Link::GIGABIT, far]));
         world.start(Flow::bulk(0, 1));
         world.start(Flow::steady(1, 0, 3_000, micros(100)));
-        world.run_for(about(millis(20), seed)).unwrap();
+        run(&mut world, about(millis(20), seed));
         let since = world.begin(Fault::Restart(1));
-        world.run_for(millis(100)).unwrap();
+        run(&mut world, millis(100));
         first(&world, 0, since, |event| matches!(event, Event::LinkUp { direction: Direction::Sending, .. }))
     });
     table("restart, link in use", &joined);
@@ -449,9 +417,7 @@ fn a_restart_mixes_nothing_up() {
 
 /// A world in which every link is in use.
 fn settled(seed: u64, topology: &Topology) -> World<'static> {
-    let mut world = World::new(seed, topology, None);
-    world.settle(millis(100)).unwrap();
-    world
+    stage::settled(seed, topology, millis(100))
 }
 
 /// A span around `middle` that depends on the seed: longer or shorter by up to 10 ms.
@@ -475,7 +441,7 @@ fn noticed(world: &World<'_>, node: u8, since: Instant) -> Duration {
 
 /// How long after `since` a node logged such an event first.
 fn first(world: &World<'_>, node: u8, since: Instant, wanted: impl Fn(&Event) -> bool) -> Duration {
-    let mut entries = world.log().iter().filter(|entry| entry.at >= since && entry.node == node);
+    let mut entries = logged(world, since).filter(|entry| entry.node == node);
     entries.find(|entry| wanted(&entry.event)).expect("it happened").at.since(since)
 }
 
@@ -486,15 +452,13 @@ fn a_kernel_that_is_short_of_memory_costs_no_link() {
         let mut world = settled(seed, &Topology::new(2, &[Link::FAST_ETHERNET; 2]).with_repair());
         let flow = world.start(Flow::steady(0, 1, 1_400, micros(500)));
         let since = world.begin(Fault::NoMemory(0, 0));
-        world.run_for(millis(50)).unwrap();
+        run(&mut world, millis(50));
         world.end(Fault::NoMemory(0, 0));
-        world.run_for(millis(50)).unwrap();
-        world.stop(flow);
-        world.run_for(millis(50)).unwrap();
+        run(&mut world, millis(50));
+        stop(&mut world, &[flow], millis(50));
         assert!(counted(&world, "drop_refused") > 0);
         assert_eq!(world.result(flow).lost(), 0, "seed {seed}");
-        let mut later = world.log().iter().filter(|entry| entry.at >= since);
-        assert!(!later.any(|entry| matches!(entry.event, Event::LinkDown { .. })), "seed {seed}");
+        assert!(downs(&world, since).is_empty(), "seed {seed}");
     }
 }
 
@@ -503,17 +467,14 @@ fn a_kernel_that_is_short_of_memory_costs_no_link() {
 fn a_link_that_changes_shows_in_goodput_round_trips_and_pauses() {
     let link = Link::FAST_ETHERNET;
     let mut world = settled(1, &Topology::new(2, &[link]));
-    let asking = Flow { pace: Pace::Asking { timeout: millis(500) }, ..Flow::steady(0, 1, 67, millis(1)) };
+    let asking = Flow { sizes: Sizes::Fixed(67), ..asking(0, 1, millis(500)) };
     let (bulk, asking) = (world.start(Flow::bulk(0, 1)), world.start(asking));
-    world.run_for(millis(50)).unwrap();
-    let before = world.now();
-    world.run_for(millis(200)).unwrap();
-    let fast = world.goodput(bulk, before);
+    run(&mut world, millis(50));
+    let fast = goodput(&mut world, bulk, millis(200));
     world.set_link(0, &Link { rate: link.rate / 4, delay: millis(5), ..link });
-    world.run_for(millis(300)).unwrap();
+    run(&mut world, millis(300));
     let after = world.now();
-    world.run_for(millis(200)).unwrap();
-    let slow = world.goodput(bulk, after);
+    let slow = goodput(&mut world, bulk, millis(200));
     println!("{:.1} Mbit/s, then {:.1}", fast / 1e6, slow / 1e6);
     assert!(fast >= 95e6 && (0.9 * 25e6..=25e6).contains(&slow));
 
@@ -521,14 +482,9 @@ fn a_link_that_changes_shows_in_goodput_round_trips_and_pauses() {
     assert!(!trips.is_empty() && trips.iter().all(|trip| *trip >= millis(10)));
     let usual = world.longest_pause(bulk, after);
     world.begin(Fault::BlackHole(0, None));
-    world.run_for(millis(60)).unwrap();
+    run(&mut world, millis(60));
     let dead = world.longest_pause(bulk, after);
     assert!(usual < millis(45) && (millis(50)..millis(60) + usual).contains(&dead), "{usual:?}, {dead:?}");
-}
-
-/// A counter, summed over all nodes.
-fn counted(world: &World<'_>, name: &str) -> u64 {
-    world.counted().flatten().filter(|(other, _)| *other == name).map(|(_, count)| count).sum()
 }
 
 fn table(title: &str, sorted: &[Duration]) {
@@ -537,12 +493,4 @@ fn table(title: &str, sorted: &[Duration]) {
         "{title:<24} {} seeds: {least:>9.2?} least, {median:>9.2?} median, {most:>9.2?} most",
         sorted.len()
     );
-}
-
-const fn millis(count: u64) -> Duration {
-    Duration::from_millis(count)
-}
-
-const fn micros(count: u64) -> Duration {
-    Duration::from_micros(count)
 }

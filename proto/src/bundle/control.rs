@@ -24,7 +24,7 @@ impl Bundle {
             state.handle_packets(now, state.bytes_of(1, length));
             let sent = state.sent();
             if let Some(paths) = numbered.and_then(|index| self.links.paths_mut(index)) {
-                paths.outbound[usize::from(link)].mark_carried(now, sent);
+                paths.outbound[link].mark_carried(now, sent);
             }
             self.spoken = Some(Spoken { control, link, bytes: length, numbered });
             return Some(ControlMessage { link, to, bytes: self.out.outbox.written(length) });
@@ -68,7 +68,7 @@ impl Bundle {
         }
         link.full = true;
         let Some(paths) = spoken.numbered.and_then(|index| self.links.paths_mut(index)) else { return };
-        let path = &mut paths.outbound[usize::from(spoken.link)];
+        let path = &mut paths.outbound[spoken.link];
         path.give_back_numbers(1);
         match spoken.control {
             Some(Control::Heartbeat { .. }) => path.pacing.is_owed = true,

@@ -145,22 +145,15 @@ impl Bundle {
         heartbeat: &Heartbeat,
     ) -> u64 {
         let times = (now, self.polled);
-        let skew = self.links.handle_heartbeat(times, links, peer, heartbeat, &mut self.out);
-        if let Some(skew) = skew {
+        let judged = self.links.handle_heartbeat(times, links, peer, heartbeat, &mut self.out);
+        if let Some((skew, _)) = judged {
             self.receiver.saw_skew(now, peer, skew);
         }
-        if self.links.take_opened() {
-            self.sender.unpark();
-        }
         let (group, mut parts) = self.split();
-        if parts.links.take_rolled_back() {
+        if judged.is_some_and(|(_, is_ahead)| is_ahead) {
             group.begin_anew(now, peer, &mut parts);
             return 0;
         }
-        let looked_up = parts.send_lost_again();
-        if parts.links.take_resized() {
-            parts.fit_cells();
-        }
-        looked_up
+        parts.settle()
     }
 }

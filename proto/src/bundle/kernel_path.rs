@@ -198,9 +198,8 @@ struct Way<'a> {
 
 /// Links by which a peer may send, a bit each: frames of its programs come by those that bring cells.
 fn arriving(paths: &Paths) -> u16 {
-    let brings =
-        |theirs: &u8| paths.inbound.get(usize::from(*theirs)).is_some_and(|path| path.health.is_up());
-    let links = (0..).zip(&paths.paired).filter(|(_, theirs)| theirs.as_ref().is_some_and(brings));
+    let brings = |theirs: &u8| paths.inbound[*theirs].health.is_up();
+    let links = (0..).zip(&*paths.paired).filter(|(_, theirs)| theirs.as_ref().is_some_and(brings));
     links.fold(0, |links, (link, _): (u8, _)| links | 1 << link)
 }
 
@@ -217,8 +216,8 @@ fn ways<'a>(paths: &'a Paths, links: &'a Links) -> impl Iterator<Item = Way<'a>>
 
 impl Way<'_> {
     fn for_programs(&self, seats: &Seats) -> Option<KernelPath> {
-        let (link, end, place) = (self.number, self.path.end.kernel?, usize::from(self.number));
-        let (open, speed, delay) = (seats.links & 1 << link != 0, seats.speeds[place], seats.delays[place]);
+        let (link, end) = (self.number, self.path.end.kernel?);
+        let (open, speed, delay) = (seats.links & 1 << link != 0, seats.speeds[link], seats.delays[link]);
         self.link.settings.kernel.map(|_| KernelPath { link, end, open, up: self.path.up, speed, delay })
     }
 

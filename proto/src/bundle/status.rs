@@ -182,9 +182,9 @@ impl Bundle {
                 sealed,
                 key,
             };
-            let links = paths.outbound.iter().zip(&paths.paired).zip(self.links.all()).zip(0..);
+            let links = paths.outbound.iter().zip(&*paths.paired).zip(self.links.all()).zip(0..);
             let links = links.filter_map(|(((path, paired), link), number)| {
-                let inbound = paired.map(|paired| &paths.inbound[usize::from(paired)]);
+                let inbound = paired.map(|paired| &paths.inbound[paired]);
                 Some(PathStatus {
                     link: number,
                     peer_link: *paired,

@@ -8,6 +8,7 @@
 
 use crate::fdb::{Claim, Fdb, NUMBERS, Refusal, second};
 use crate::policy::classify::Mac;
+use crate::session::peers::ByPeer;
 use crate::time::Instant;
 use crate::wire::hello::NodeId;
 use alloc::boxed::Box;
@@ -25,8 +26,8 @@ const LEARNED: usize = 1_024;
 #[derive(Debug)]
 pub(crate) struct View {
     fdb: Arc<Fdb>,
-    /// By a peer's index: its node's number.
-    claims: Vec<Option<Claim>>,
+    /// Each peer's: its node's number.
+    claims: ByPeer<Claim>,
     /// By a node's number: the peer's index, and since when the number is its node's.
     peers: Box<[Option<(u16, u32)>]>,
     /// Peers whose nodes have no number yet.
@@ -42,15 +43,14 @@ pub(crate) struct View {
 impl View {
     pub(crate) fn new(fdb: Arc<Fdb>) -> Self {
         let peers = vec![None; NUMBERS].into_boxed_slice();
-        let (claims, nameless, learned) = (Vec::new(), Vec::new(), VecDeque::new());
+        let (claims, nameless, learned) = (ByPeer::default(), Vec::new(), VecDeque::new());
         Self { fdb, claims, peers, nameless, ask_at: 0, second: 0, learned }
     }
 
     /// A frame from `mac` came from `peer`.
     pub(crate) fn learn(&mut self, now: Instant, mac: Mac, peer: u16) {
         self.second = second(now).max(self.second);
-        let claim = self.claims.get(usize::from(peer)).copied().flatten();
-        let claim = claim.filter(|_| !is_group(mac));
+        let claim = self.claims.get(peer).filter(|_| !is_group(mac));
         let is_written = claim.is_some_and(|claim| self.fdb.learn(self.second, mac, claim.number));
         if is_written && self.learned.len() < LEARNED {
             self.learned.push_back((mac, peer));
@@ -85,7 +85,7 @@ impl View {
     /// A peer is gone.
     pub(crate) fn forget_peer(&mut self, gone: u16) {
         self.nameless.retain(|(peer, _)| *peer != gone);
-        if let Some(claim) = self.claims.get_mut(usize::from(gone)).and_then(Option::take) {
+        if let Some(claim) = self.claims.remove(gone) {
             self.peers[usize::from(claim.number)] = None;
             self.fdb.nodes().release(self.second, claim.number);
         }
@@ -108,13 +108,9 @@ impl View {
 
     fn claim(&mut self, peer: u16, node: NodeId) -> Result<(), Refusal> {
         let claim = self.fdb.nodes().claim(self.second, node)?;
-        let place = usize::from(peer);
-        if place >= self.claims.len() {
-            self.claims.resize(place + 1, None);
-        }
-        debug_assert!(self.claims[place].is_none(), "a peer joins once");
-        self.claims[place] = Some(claim);
+        debug_assert!(self.claims.get(peer).is_none(), "a peer joins once");
         self.peers[usize::from(claim.number)] = Some((peer, claim.since));
+        self.claims.insert(peer, claim);
         Ok(())
     }
 }

@@ -246,9 +246,9 @@ const fn unsealed(cell: &[u8]) -> Result<&[u8], Malformed> {
 /// Where to send a peer a sealed hello, if its greeting shows that one side may not know where the other listens.
 fn whom_to_ask(now: Instant, index: u16, origin: Origin, hello: &Hello, links: &Links) -> Option<SocketAddr> {
     let paths = links.paths(index)?;
-    let path = &paths.outbound[usize::from(origin.link)];
-    let paired = paths.paired[usize::from(origin.link)];
-    let health = |theirs: u8| &paths.inbound[usize::from(theirs)].health;
+    let path = &paths.outbound[origin.link];
+    let paired = paths.paired[origin.link];
+    let health = |theirs: u8| &paths.inbound[theirs].health;
     // Cells to the endpoint of a link that is up arrive: a greeting from elsewhere may be repeated by somebody.
     let works = path.up && path.end.endpoint.is_some() && paired.is_some_and(|theirs| health(theirs).is_up());
     let pause = if works { ASK_RARELY } else { ASK_EVERY };
@@ -272,7 +272,7 @@ fn whom_to_ask(now: Instant, index: u16, origin: Origin, hello: &Hello, links: &
 /// Asks a peer for a hello on a link.
 fn ask(now: Instant, index: u16, (link, to): (u8, SocketAddr), links: &mut Links, out: &mut Outputs) {
     let Some(paths) = links.paths_mut(index) else { return };
-    let path = &mut paths.outbound[usize::from(link)];
+    let path = &mut paths.outbound[link];
     (path.end.asked, path.end.outdated) = (Some((to, now)), true);
     out.outbox.push(Control::Answer { link, peer: index, to });
 }

@@ -124,7 +124,7 @@ fn bid_farewell(now: Instant, number: u8, parts: &mut Parts<'_>) {
     }
     for index in sessions.table().indices() {
         let paths = links.paths(index);
-        if let Some(to) = paths.and_then(|paths| paths.outbound[usize::from(number)].end.endpoint) {
+        if let Some(to) = paths.and_then(|paths| paths.outbound[number].end.endpoint) {
             out.outbox.push(Control::Farewell { link: number, peer: index, to });
         }
     }
@@ -174,7 +174,7 @@ impl Group {
             return 0;
         }
         parts.links.part(now, index, (origin.link, hello.link), Signal::Farewell, parts.out);
-        let looked_up = parts.send_lost_again();
+        let looked_up = parts.settle();
         if hello.ends {
             part(index, parts);
             self.was_left = parts.sessions.table().iter().next().is_none();

@@ -32,15 +32,15 @@ pub(crate) const ANSWERS_BEHIND: usize = 1_024;
 impl Group {
     /// Greets everyone on the links whose time has come, and answers peers again that have not received our answer.
     pub(crate) fn greet(&self, now: Instant, parts: &mut Parts<'_>) {
-        for number in 0..parts.links.all().len() {
-            let link = &parts.links.all()[number];
+        for number in (0..).take(parts.links.all().len()) {
+            let link = &parts.links[number];
             if now < link.greet_at || !link.is_member() {
                 continue;
             }
             let known =
                 || parts.links.all_paths().filter(|paths| paths.outbound[number].end.endpoint.is_some());
             let settled = known().next().is_some() && known().all(Paths::is_reached);
-            let link = &mut parts.links.all_mut()[number];
+            let link = &mut parts.links[number];
             link.greet_at = now + GREET_EVERY * if settled { 10 } else { 1 };
             if link.carrier {
                 greet_on(number, parts);
@@ -200,7 +200,7 @@ impl Group {
                 (header.session, header.epoch) =
                     session.map_or((0, 0), |session| (session.session_out, session.epoch()));
                 let is_sealed = header.epoch != 0;
-                let path = links.paths_mut(peer).map(|paths| &mut paths.outbound[usize::from(link)]);
+                let path = links.paths_mut(peer).map(|paths| &mut paths.outbound[link]);
                 let seq = path.filter(|_| is_sealed).map(|path| path.numbers.take(None));
                 header.link_seq = seq.map_or(0, wire_seq);
                 header.emit(space);
@@ -221,10 +221,8 @@ pub(super) fn greet_soon(now: Instant, links: &mut Links) {
     }
 }
 
-fn greet_on(number: usize, parts: &mut Parts<'_>) {
+fn greet_on(link: u8, parts: &mut Parts<'_>) {
     let Parts { sessions, links, out, .. } = parts;
-    #[expect(clippy::cast_possible_truncation, reason = "at most LINKS links")]
-    let link = number as u8;
     let settings = &links[link].settings;
     let everyone = settings.multicast.then_some(Control::Greet { link, to: None });
     let named = settings.greet.iter().map(|endpoint| Control::Greet { link, to: Some(*endpoint) });
@@ -233,7 +231,7 @@ fn greet_on(number: usize, parts: &mut Parts<'_>) {
         let (Some(session), Some(paths)) = (sessions.table().get(index), links.paths(index)) else {
             continue;
         };
-        let path = &paths.outbound[number];
+        let path = &paths.outbound[link];
         let asked = path.end.asked.filter(|_| path.end.endpoint.is_none()).map(|(to, _)| to);
         if let Some(to) = path.end.endpoint.filter(|_| !session.is_joined()).or(asked) {
             out.outbox.push(Control::Answer { link, peer: index, to });
@@ -283,13 +281,12 @@ pub(crate) fn join(now: Instant, index: u16, parts: &mut Parts<'_>) {
 pub(super) fn pair(now: Instant, index: u16, origin: Origin, hello: &Hello, parts: &mut Parts<'_>) {
     if hello.cell_max < CELL_LEAST {
         parts.links.part(now, index, (origin.link, hello.link), Signal::TooSmall, parts.out);
-        parts.send_lost_again();
+        parts.settle();
         return;
     }
     let Some(paths) = parts.links.paths_mut(index) else { return };
-    let link = usize::from(origin.link);
-    let received =
-        |link: u8| now.since(paths.inbound[usize::from(link)].health.last_received()) <= FORGET_AFTER;
+    let link = origin.link;
+    let received = |link: u8| now.since(paths.inbound[link].health.last_received()) <= FORGET_AFTER;
     let other = paths.paired[link].filter(|paired| *paired != hello.link && received(*paired));
     if other.is_some() && hello.link != origin.link {
         return;

@@ -1,6 +1,6 @@
-//! Does a link bring what was put on it? One direction of one link, judged by its receiver.
+//! Does a path bring what was put on it? Judged by its receiver.
 //!
-//! Intuition first. Under load, the other links tell within a millisecond that this link has been given cells; a link
+//! Under load, the other links tell within a millisecond that this link has been given cells; a link
 //! that still has brought nothing two milliseconds after its skew is dead, whatever its carrier says ([`crate::link::black_hole`]).
 //! In quiet, every link carries a heartbeat each 10 ms; a link that missed four while another one brought them is dead,
 //! unless its sender says that it is still busy with a queue: on a slow link a heartbeat waits behind data. Where other
@@ -15,15 +15,14 @@
 //! itself, so that a link that is dead one way still serves the other.
 //!
 //! Source: P2, section 2.2. Thresholds: [`crate::OVERDUE_AFTER`] must exceed the time in which a receiver is not scheduled (1 ms
-//! ticks), [`SILENT_FOR`] the jitter of three heartbeats; DESIGN targets are 5 ms under load and 50 ms in quiet.
+//! ticks), [`SILENT_FOR`] the jitter of three heartbeats; the targets are 5 ms under load and 50 ms in quiet.
 
 use crate::event::Signal;
-use crate::link::adaptive_timeout::AdaptiveTimeout;
-use crate::link::black_hole::{BURST, Detector};
+use crate::link::black_hole::BURST;
 use crate::link::carried::Told;
-use crate::link::gaps::Gaps;
 use crate::link::hold_down::HoldDown;
 use crate::link::incast::INCAST_EXTRA;
+use crate::link::watch::Watch;
 use crate::time::Instant;
 use core::ops::Range;
 use core::time::Duration;
@@ -66,11 +65,7 @@ pub(crate) struct Health {
     /// Heartbeats in a row while the link is down.
     risen: u8,
     hold: HoldDown,
-    timeout: AdaptiveTimeout,
-    black_hole: Detector,
-    gaps: Gaps,
-    /// Cells that are missing before the latest one.
-    skipped: u64,
+    pub(crate) watch: Watch,
     /// Cells below this number that the link held were asked for.
     asked: u64,
     /// What the peer's programs sent on the path.
@@ -90,10 +85,7 @@ impl Health {
             departed: 0,
             risen: 0,
             hold: HoldDown::new(now),
-            timeout: AdaptiveTimeout::new(now),
-            black_hole: Detector::default(),
-            gaps: Gaps::new(now),
-            skipped: 0,
+            watch: Watch::new(now),
             asked: 0,
             told: Told::default(),
             other_given_up: false,
@@ -116,7 +108,7 @@ impl Health {
     pub(crate) fn handle_cell(&mut self, now: Instant, heartbeat: bool, alone: bool) -> Option<Change> {
         let paused = self.last_received + 3 * HEARTBEAT_QUIET < now;
         self.last_received = now;
-        self.gaps.note(now);
+        self.watch.gaps.note(now);
         if self.up || !heartbeat {
             return None;
         }
@@ -128,20 +120,16 @@ impl Health {
             return None;
         }
         self.hold.recover(now);
-        (self.up, self.risen, self.excused, self.black_hole) = (true, 0, now, Detector::default());
+        (self.up, self.risen, self.excused) = (true, 0, now);
+        self.watch.restart();
         Some(Change::Up)
-    }
-
-    /// So many cells are missing before the one that came.
-    pub(crate) fn handle_skipped(&mut self, missing: u64) {
-        self.skipped = missing;
     }
 
     /// A frame came last at `arrived` that programs took: the path works.
     pub(crate) fn handle_carried(&mut self, arrived: Instant) {
         if self.up {
             self.last_received = self.last_received.max(arrived);
-            self.gaps.shorten(arrived);
+            self.watch.gaps.shorten(arrived);
         }
     }
 
@@ -158,7 +146,7 @@ impl Health {
 
     /// A cell came while the link was down. If the link was given up for this one, that was an error.
     pub(crate) fn handle_late(&mut self, now: Instant, seq: u64) {
-        if !self.up && self.timeout.handle_seq(now, seq) {
+        if !self.up && self.watch.handle_seq(now, seq) {
             self.hold.forgive(now);
         }
     }
@@ -166,7 +154,7 @@ impl Health {
     /// A heartbeat on some link told that cells up to `departed` have left the sender, which has `queued` bytes waiting
     /// for this one; up to `next` were received here.
     pub(crate) fn handle_departed(&mut self, now: Instant, departed: u64, queued: u32, next: u64) {
-        self.black_hole.note(now, departed, next);
+        self.watch.note(now, departed, next);
         if queued > 0 && departed > self.departed {
             self.excused = now;
         }
@@ -186,11 +174,10 @@ impl Health {
         if !self.up {
             return None;
         }
-        let overdue = self.black_hole.overdue(now, next, self.late(now, skew, incast), self.beside());
-        if let Some((overdue, waited)) =
-            overdue.filter(|_| now.since(self.last_received) >= self.gaps.limit())
-        {
-            self.timeout.doubt(next..next + overdue);
+        let received = (next, self.last_received);
+        let overdue = self.watch.overdue(now, received, late(skew, incast), self.beside());
+        if let Some((overdue, waited)) = overdue {
+            self.watch.doubt(next..next + overdue);
             return Some(self.down(now, Signal::BurstSkew { overdue, waited }));
         }
         let waited = now.since(self.last_received.max(self.excused));
@@ -202,7 +189,7 @@ impl Health {
     /// The numbers of cells that the link holds although it brings others: they have been missing for longer than `late`. Each number is
     /// returned once, and [`HELD_TOGETHER`] at a time.
     pub(crate) fn take_held(&mut self, now: Instant, next: u64, late: Duration) -> Option<Range<u64>> {
-        let end = self.black_hole.missing_for(now, next, late).filter(|_| self.up)?;
+        let end = self.watch.missing_for(now, next, late).filter(|_| self.up)?;
         let first = next.max(self.asked);
         self.asked = end.min(first + HELD_TOGETHER).max(first);
         (first < self.asked).then_some(first..self.asked)
@@ -212,12 +199,8 @@ impl Health {
     #[must_use]
     pub(crate) fn deadline(&self, now: Instant, next: u64, skew: Duration, incast: bool) -> Option<Instant> {
         let silent = self.last_received.max(self.excused) + SILENT_FOR + skew;
-        let late = self.late(now, skew, incast);
-        let overdue = self
-            .black_hole
-            .due(next, late, self.beside())
-            .map_or(silent, |due| due.max(self.last_received + self.gaps.limit()));
-        self.up.then(|| silent.min(overdue))
+        let overdue = self.watch.due(now, (next, self.last_received), late(skew, incast), self.beside());
+        self.up.then(|| overdue.map_or(silent, |overdue| silent.min(overdue)))
     }
 
     /// The link brings nothing more, for whatever reason; returns whether it was up.
@@ -232,32 +215,33 @@ impl Health {
         if self.other_given_up { BURST } else { self.told.since() }
     }
 
-    /// How late cells may be by nature.
-    fn late(&self, now: Instant, skew: Duration, incast: bool) -> Duration {
-        let after_loss = Detector::extra_after_loss(self.skipped);
-        2 * skew + self.timeout.extra(now) + after_loss + if incast { INCAST_EXTRA } else { Duration::ZERO }
-    }
-
     fn down(&mut self, now: Instant, signal: Signal) -> Change {
         self.hold.fail(now);
         self.up = false;
         self.risen = 0;
-        self.black_hole = Detector::default();
+        self.watch.restart();
         Change::Down(signal)
     }
+}
+
+/// How late cells may be by nature.
+fn late(skew: Duration, incast: bool) -> Duration {
+    2 * skew + if incast { INCAST_EXTRA } else { Duration::ZERO }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::link::black_hole::OVERDUE_AFTER;
+    use crate::link::gaps::Gaps;
 
     fn at(micros: u64) -> Instant {
         Instant::from_nanos(micros * 1_000)
     }
 
     fn risen() -> Health {
-        let mut health = Health { gaps: Gaps::steady(at(0)), ..Health::new(at(0)) };
+        let mut health = Health::new(at(0));
+        health.watch.gaps = Gaps::steady(at(0));
         assert_eq!(health.handle_cell(at(0), true, false), None);
         assert_eq!(health.handle_cell(at(0), true, false), None);
         assert_eq!(health.handle_cell(at(0), true, false), Some(Change::Up));
@@ -305,7 +289,7 @@ mod tests {
     fn a_path_that_has_just_dropped_much_is_given_more_time() {
         let is_down = |skipped, millis: u64| {
             let mut health = risen();
-            health.handle_skipped(skipped);
+            health.watch.handle_skipped(skipped);
             health.handle_departed(at(1_000), 57, 0, 0);
             health.poll(at(millis * 1_000), 0, Duration::ZERO, false, at(millis * 1_000)).is_some()
         };

@@ -54,12 +54,12 @@ impl Links {
                 continue;
             }
             // As [`Self::paths_mut`], which touched it already: `own` is read meanwhile.
-            let Some(paths) = self.peers[usize::from(index)].as_deref_mut() else { continue };
-            for ((path, state), link) in paths.outbound.iter_mut().zip(&self.own).zip(0..) {
+            let Some(paths) = self.peers.get_mut(index) else { continue };
+            for ((path, state), link) in paths.outbound.iter_mut().zip(&*self.own).zip(0..) {
                 if path.end.endpoint.is_none() || !state.carries() {
                     continue;
                 }
-                self.resized |= paths.names_probes && path.fit_mtu(now, &state.settings);
+                self.effects.resized |= paths.names_probes && path.fit_mtu(now, &state.settings);
                 let probes = paths.names_probes && path.path_mtu.poll(now);
                 if probes {
                     out.outbox.push(Control::Probe { link, peer: index });
@@ -88,7 +88,7 @@ impl Links {
         let is_full = self[link].full;
         let paths = self.paths_mut(index)?;
         if is_full {
-            let path = &mut paths.outbound[usize::from(link)];
+            let path = &mut paths.outbound[link];
             path.pacing.is_owed = true;
             if is_probe {
                 path.path_mtu.take_back();
@@ -97,7 +97,7 @@ impl Links {
         }
         paths.serial = paths.serial.wrapping_add(1);
         let mut heartbeat = self.heartbeat(now, link, index)?;
-        let path = &mut self.paths_mut(index)?.outbound[usize::from(link)];
+        let path = &mut self.paths_mut(index)?.outbound[link];
         let to = path.end.endpoint?;
         let seq = if is_probe {
             let length = path.path_mtu.length()?;
@@ -122,9 +122,8 @@ impl Links {
     /// What is to be said to a peer over a link.
     fn heartbeat(&mut self, now: Instant, link: u8, index: u16) -> Option<Heartbeat> {
         let Self { own, peers, .. } = self;
-        let paths = peers.get_mut(usize::from(index))?.as_deref_mut()?;
-        let paired = paths.paired[usize::from(link)].map(usize::from);
-        let echo = paired.and_then(|theirs| paths.inbound[theirs].echo(now));
+        let paths = peers.get_mut(index)?;
+        let echo = paths.paired[link].and_then(|theirs| paths.inbound[theirs].echo(now));
         let mut heartbeat = Heartbeat {
             serial: paths.serial,
             sent_at: now.as_wire_micros(),
@@ -133,23 +132,23 @@ impl Links {
             names_probes: true,
             ..Heartbeat::default()
         };
-        for ((sent, path), link) in heartbeat.sent.iter_mut().zip(&mut paths.outbound).zip(&*own) {
+        for ((sent, path), link) in heartbeat.sent.iter_mut().zip(&mut *paths.outbound).zip(&**own) {
             let queued = u32::try_from(link.queued()).unwrap_or(u32::MAX);
             *sent = Sent { departed: wire_seq(path.numbers.departed(link.departed())), queued };
             heartbeat.sent_links += 1;
         }
         if paths.outbound.iter().any(|path| path.programs.sent() > 0) {
             heartbeat.carried_links = heartbeat.sent_links;
-            for (carried, path) in heartbeat.carried.iter_mut().zip(&paths.outbound) {
+            for (carried, path) in heartbeat.carried.iter_mut().zip(&*paths.outbound) {
                 *carried = wire_seq(path.programs.sent());
             }
         }
         let fastest = paths.fastest();
-        for (theirs, (received, path)) in (0..).zip(heartbeat.reports.iter_mut().zip(&paths.inbound)) {
+        for (theirs, (received, path)) in (0..).zip(heartbeat.reports.iter_mut().zip(&*paths.inbound)) {
             if path.received == 0 {
                 continue;
             }
-            let link = paths.paired.iter().position(|paired| *paired == Some(theirs));
+            let link = paths.paired_with(theirs);
             heartbeat.reported_links = theirs + 1;
             heartbeat.probed[usize::from(theirs)] = path.probed();
             *received = Report {
@@ -166,7 +165,7 @@ impl Links {
     }
 
     /// A heartbeat came over the peer's link `theirs` to our `link`. `read`: when what had come was read last. Returns how much later than
-    /// on the fastest link cells come on this one.
+    /// on the fastest link cells come on this one, and whether the peer has received more than was sent to it.
     pub(crate) fn handle_heartbeat(
         &mut self,
         (now, read): (Instant, Instant),
@@ -174,35 +173,35 @@ impl Links {
         index: u16,
         heartbeat: &Heartbeat,
         out: &mut Outputs,
-    ) -> Option<Duration> {
+    ) -> Option<(Duration, bool)> {
         let links = self.own.len();
         let paths = self.paths_mut(index)?;
         paths.names_probes |= heartbeat.names_probes;
         if heartbeat.padding == 0 {
-            paths.inbound[usize::from(theirs)].handle_heartbeat(now, heartbeat.sent_at);
+            paths.inbound[theirs].handle_heartbeat(now, heartbeat.sent_at);
         }
-        let skew = paths.inbound[usize::from(theirs)].skew(paths.fastest());
+        let skew = paths.inbound[theirs].skew(paths.fastest());
         let round_trip = round_trip(now, heartbeat);
         if let Some(sample) = round_trip {
-            paths.outbound[usize::from(link)].handle_round_trip(sample);
+            paths.outbound[link].handle_round_trip(sample);
         }
         // Cells have come since, and have paid for reports of them.
         paths.handle_earned(now);
         let carried = &heartbeat.carried[..usize::from(heartbeat.carried_links)];
         if let Some(sent) = carried.get(usize::from(theirs)) {
-            paths.inbound[usize::from(theirs)].health.told.note_before(*sent);
+            paths.inbound[theirs].health.told.note_before(*sent);
         }
         let order = (heartbeat.sent_at, heartbeat.serial);
         if paths.latest_report.is_some_and(|latest| !is_later(order, latest)) {
-            return Some(skew);
+            return Some((skew, false));
         }
         paths.latest_report = Some(order);
         for (sent, path) in
-            heartbeat.sent.iter().zip(&mut paths.inbound).take(usize::from(heartbeat.sent_links))
+            heartbeat.sent.iter().zip(&mut *paths.inbound).take(usize::from(heartbeat.sent_links))
         {
             path.handle_departed(now, *sent);
         }
-        for (sent, path) in carried.iter().zip(&mut paths.inbound) {
+        for (sent, path) in carried.iter().zip(&mut *paths.inbound) {
             path.health.told.note(*sent);
         }
         paths.judge_at = now;
@@ -210,16 +209,17 @@ impl Links {
         let as_of = round_trip.filter(|_| skew < OVERDUE_AFTER).map(|round_trip| now - round_trip);
         let received = &heartbeat.reports[..usize::from(heartbeat.reported_links).min(links)];
         let written = heartbeat.sent_at;
+        let mut is_ahead = false;
         for ((report, probed), link) in received.iter().zip(heartbeat.probed).zip(0..) {
             let said = PathReport { now, read, written, as_of, index, link, report: *report, probed };
+            is_ahead |= self.note_received(&said);
             self.handle_report(&said, out);
         }
-        Some(skew)
+        Some((skew, is_ahead))
     }
 
     /// The peer says what it has received on one of our paths.
     fn handle_report(&mut self, said: &PathReport, out: &mut Outputs) {
-        self.note_received(said);
         self.handle_probed(said, out);
         self.handle_way(said);
         let PathReport { now, index, link, report, .. } = *said;
@@ -231,12 +231,12 @@ impl Links {
         if !report.up {
             self.leave(now, index, link, Signal::Report, out);
         } else if let Some((overdue, waited)) = overdue {
-            path.receipts.timeout.doubt(path.receipts.next()..path.receipts.next() + overdue);
+            path.receipts.watch.doubt(path.receipts.next()..path.receipts.next() + overdue);
             self.leave(now, index, link, Signal::BurstSkew { overdue, waited }, out);
         } else if !path.up && carries && now >= path.obey_reports_from {
             path.rise(now);
             if path.up {
-                self.resized |= paths.has_small();
+                self.effects.resized |= paths.has_small();
                 out.events.log(Event::LinkUp { peer: node, link, direction: Direction::Sending });
             }
         } else if path.up
@@ -247,10 +247,10 @@ impl Links {
         }
     }
 
-    /// Which cells have come.
-    fn note_received(&mut self, &PathReport { now, index, link, report, .. }: &PathReport) {
+    /// Which cells have come; returns whether more have than were sent.
+    fn note_received(&mut self, &PathReport { now, index, link, report, .. }: &PathReport) -> bool {
         let departed = self[link].departed();
-        let Some(path) = self.outbound_mut(index, link) else { return };
+        let Some(path) = self.outbound_mut(index, link) else { return false };
         let mut is_ahead = false;
         if let Some(received) = unwrap_seq(report.next, path.receipts.next()) {
             path.handle_received(now, received, report.count, departed);
@@ -258,7 +258,7 @@ impl Links {
         }
         path.receipts.reports += 1;
         path.receipts.behind += u64::from(report.behind);
-        self.rolled_back |= is_ahead;
+        is_ahead
     }
 
     /// How long they took, and how much may be on the way.
@@ -273,11 +273,11 @@ impl Links {
             delay,
             nic,
             written,
-            gathers: path.receipts.gaps.recurs(),
+            gathers: path.receipts.watch.gaps.recurs(),
         };
         path.programs.handle_report(now, arrived.next, (heartbeats, delay));
         let opened = path.congestion.handle_report(now, path.numbers.next(), arrived);
-        self.opened |= opened;
+        self.effects.opened |= opened;
         if let Some(paths) = self.paths_mut(index) {
             paths.handle_skew(link, Duration::from_micros(u64::from(report.skew_micros)));
         }
@@ -305,7 +305,7 @@ impl Links {
         out: &mut Outputs,
     ) {
         let Some(paths) = self.paths_mut(index) else { return };
-        let (peer, path) = (paths.node, &mut paths.outbound[usize::from(link)]);
+        let (peer, path) = (paths.node, &mut paths.outbound[link]);
         let finding = path.path_mtu.handle_report(now, path.receipts.next(), report.count, probed);
         if finding == Finding::Fell {
             // What was lost was too long: it says nothing about the path's loss and rate.
@@ -321,8 +321,8 @@ impl Links {
         if path.path_mtu.due().is_some_and(|due| due <= now) {
             paths.heartbeat_at = now;
         }
-        self.opened |= finding != Finding::Nothing;
-        self.resized |= matches!(finding, Finding::Fell | Finding::Found { .. });
+        self.effects.opened |= finding != Finding::Nothing;
+        self.effects.resized |= matches!(finding, Finding::Fell | Finding::Found { .. });
     }
 
     /// A link's loss has been measured anew.
@@ -331,7 +331,7 @@ impl Links {
         let Some(paths) = self.paths_mut(index) else { return };
         let others = paths.outbound.iter().zip(0..).filter(|(path, number)| path.up && *number != link);
         let best = others.map(|(path, _)| path.loss.share()).min();
-        let (node, path) = (paths.node, &mut paths.outbound[usize::from(link)]);
+        let (node, path) = (paths.node, &mut paths.outbound[link]);
         if path.loss.is_heavy(repair)
             && paths.names_probes
             && !path.path_mtu.has_passed_since(path.loss.since())
@@ -371,11 +371,11 @@ impl Links {
         let jitter = paths.round_trip(Reach::Near) / JITTER_PARTS;
         // Each heartbeat that comes is a reason to judge; without any, this is.
         paths.judge_at = now + 2 * HEARTBEAT_QUIET;
-        for theirs in 0..LINKS {
+        for theirs in (0..).take(LINKS) {
             let Self { own, peers, .. } = &mut *self;
-            let Some(Some(paths)) = peers.get_mut(usize::from(index)) else { return };
-            let link = paths.paired.iter().position(|paired| paired.map(usize::from) == Some(theirs));
-            let given_up = link.and_then(|link| paths.outbound.get(link)).is_some_and(|path| path.doubted);
+            let Some(paths) = peers.get_mut(index) else { return };
+            let link = paths.paired_with(theirs);
+            let given_up = link.is_some_and(|link| paths.outbound[link].doubted);
             let link = link.map(|link| &own[link]);
             let others_received = |link: &Link| link.incast.received_others(now, index, OTHERS_WITHIN);
             let incast = link.is_some_and(others_received);
@@ -391,8 +391,7 @@ impl Links {
                 .max(now + HEARTBEAT_QUIET / 20);
             paths.judge_at = paths.judge_at.min(due);
             if let Some(change) = change {
-                #[expect(clippy::cast_possible_truncation, reason = "below LINKS")]
-                self.judged(now, index, theirs as u8, change, out);
+                self.judged(now, index, theirs, change, out);
             }
         }
     }

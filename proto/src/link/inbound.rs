@@ -84,7 +84,7 @@ impl Inbound {
         self.next_seq = self.next_seq.max(seq + 1);
         let skipped = missing.end - missing.start;
         self.missed += skipped;
-        self.health.handle_skipped(skipped);
+        self.health.watch.handle_skipped(skipped);
         Some(missing)
     }
 

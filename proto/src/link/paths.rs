@@ -6,6 +6,7 @@ use crate::link::outbound::Outbound;
 use crate::time::Instant;
 use crate::wire::cell::LINKS;
 use crate::wire::hello::NodeId;
+use crate::wire::numbered::Numbered;
 use alloc::vec::Vec;
 use core::ops::Range;
 use core::time::Duration;
@@ -53,11 +54,11 @@ pub(crate) struct Paths {
     /// Whose they are.
     pub(crate) node: NodeId,
     /// The way to it, by our link.
-    pub(crate) outbound: Vec<Outbound>,
+    pub(crate) outbound: Numbered<Vec<Outbound>>,
     /// For each of our links, the peer's number of its link that ends there.
-    pub(crate) paired: Vec<Option<u8>>,
+    pub(crate) paired: Numbered<Vec<Option<u8>>>,
     /// The way from it, by its link.
-    pub(crate) inbound: Vec<Inbound>,
+    pub(crate) inbound: Numbered<Vec<Inbound>>,
     /// Where our numbers of it begin, once it has given us a session number.
     first: Option<u64>,
     /// When it gave us its session number.
@@ -81,9 +82,9 @@ impl Paths {
     pub(super) fn new(now: Instant, node: NodeId, first: u64, links: usize) -> Self {
         Self {
             node,
-            outbound: (0..links).map(|_| Outbound::new(now)).collect(),
-            paired: (0..links).map(|_| None).collect(),
-            inbound: (0..LINKS).map(|_| Inbound::new(now, first)).collect(),
+            outbound: Numbered((0..links).map(|_| Outbound::new(now)).collect()),
+            paired: Numbered(alloc::vec![None; links]),
+            inbound: Numbered((0..LINKS).map(|_| Inbound::new(now, first)).collect()),
             first: None,
             joined_at: now,
             heartbeat_at: now,
@@ -114,7 +115,7 @@ impl Paths {
 
     /// Our link that ends at this one of the peer's.
     pub(crate) fn paired_with(&self, link: u8) -> Option<u8> {
-        (0..).zip(&self.paired).find(|(_, paired)| **paired == Some(link)).map(|(own, _)| own)
+        (0..).zip(&*self.paired).find(|(_, paired)| **paired == Some(link)).map(|(own, _)| own)
     }
 
     pub(super) fn is_joined(&self) -> bool {
@@ -175,7 +176,7 @@ impl Paths {
     /// The links from it that may still bring cells, a bit each.
     pub(crate) fn links_receiving(&self) -> u16 {
         let brings = |path: &Inbound| path.health.is_up() || path.lingers;
-        (0..LINKS).filter(|link| brings(&self.inbound[*link])).fold(0, |bits, link| bits | 1 << link)
+        (0..).take(LINKS).filter(|link| brings(&self.inbound[*link])).fold(0, |bits, link| bits | 1 << link)
     }
 
     /// When any of its links was received last.
@@ -211,10 +212,10 @@ impl Paths {
 
     /// The peer reports that cells come so much later by this link than by the fastest.
     pub(crate) fn handle_skew(&mut self, link: u8, skew: Duration) {
-        self.outbound[usize::from(link)].handle_skew(skew);
+        self.outbound[link].handle_skew(skew);
         let up = self.outbound.iter().filter(|path| path.up);
         let least = up.map(|path| path.skew).min().unwrap_or_default();
-        for path in &mut self.outbound {
+        for path in self.outbound.iter_mut() {
             path.is_far = path.skew > least + if path.is_far { STAYS_FAR } else { FAR };
         }
     }
@@ -222,7 +223,7 @@ impl Paths {
     /// The numbers of cells that the peer's link holds, some at a time: [`Health::take_held`](crate::link::health::Health::take_held).
     pub(crate) fn take_held(&mut self, now: Instant, link: u8) -> Option<Range<u64>> {
         let fastest = self.fastest();
-        let path = &mut self.inbound[usize::from(link)];
+        let path = &mut self.inbound[link];
         path.health.take_held(now, path.next_seq(), HELD_AFTER + path.skew(fastest))
     }
 
@@ -236,7 +237,7 @@ impl Paths {
     /// Where the peer listens: on the links that are up, else on all.
     pub(crate) fn routes(&self) -> Vec<(u8, core::net::SocketAddr)> {
         let paths = || {
-            (0..).zip(&self.outbound).filter_map(|(link, path)| Some((path.up, (link, path.end.endpoint?))))
+            (0..).zip(&*self.outbound).filter_map(|(link, path)| Some((path.up, (link, path.end.endpoint?))))
         };
         let up: Vec<_> = paths().filter(|(up, _)| *up).map(|(_, route)| route).collect();
         if up.is_empty() { paths().map(|(_, route)| route).collect() } else { up }
@@ -260,6 +261,6 @@ impl Paths {
     /// Bytes of memory that they take.
     pub(crate) fn bytes(&self) -> usize {
         let outbound = self.outbound.iter().map(|path| size_of_val(path) + path.bytes()).sum::<usize>();
-        size_of_val(self) + outbound + size_of_val(&*self.paired) + size_of_val(&*self.inbound)
+        size_of_val(self) + outbound + size_of_val(&**self.paired) + size_of_val(&**self.inbound)
     }
 }

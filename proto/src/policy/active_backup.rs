@@ -6,14 +6,14 @@
 //! Source: Linux bonding (active-backup, `primary`, `primary_reselect` always or failure).
 
 use super::{Choice, Distribute, PolicyOptions, Share, Waiting};
-use alloc::vec::Vec;
+use crate::session::peers::ByPeer;
 
 #[derive(Debug)]
 pub(crate) struct ActiveBackup {
     primary: Option<u8>,
     preempt: bool,
-    /// By peer; as many as have been sent to.
-    peers: Vec<Active>,
+    /// Those that have been sent to.
+    peers: ByPeer<Active>,
 }
 
 /// The link in use to one peer.
@@ -26,17 +26,13 @@ struct Active {
 
 impl ActiveBackup {
     pub(crate) fn new(options: &PolicyOptions) -> Self {
-        Self { primary: options.primary, preempt: options.preempt, peers: Vec::new() }
+        Self { primary: options.primary, preempt: options.preempt, peers: ByPeer::default() }
     }
 }
 
 impl Distribute for ActiveBackup {
     fn share(&mut self, choices: &[Choice], waiting: &Waiting) -> Option<Share> {
-        let peer = usize::from(waiting.peer);
-        if self.peers.len() <= peer {
-            self.peers.resize(peer + 1, Active::default());
-        }
-        let active = &mut self.peers[peer];
+        let active = self.peers.of(waiting.peer);
         let find = |link: Option<u8>| choices.iter().position(|choice| Some(choice.link) == link);
         let primary = find(self.primary);
         let in_use = find(active.link);
@@ -56,6 +52,7 @@ impl Distribute for ActiveBackup {
 mod tests {
     use super::*;
     use crate::policy::example::{choice, waiting};
+    use std::vec::Vec;
 
     /// The link in use after each change of the links that are up.
     fn follow(primary: Option<u8>, preempt: bool, ups: &[&[u8]]) -> Vec<u8> {

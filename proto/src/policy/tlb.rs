@@ -15,6 +15,7 @@ use super::senders::{SENDERS, Senders};
 use super::{Choice, Distribute, NEWCOMERS, Share, Waiting, rooms};
 use crate::policy::classify::HashLayers;
 use crate::wire::cell::LINKS;
+use crate::wire::numbered::Numbered;
 use core::cmp::Reverse;
 
 /// Bytes per second that a sender without history is expected to send.
@@ -24,7 +25,7 @@ const EXPECTED_OF_NEW: u64 = 1;
 pub(crate) struct Tlb {
     senders: Senders,
     /// Bytes per second that the senders of each link are expected to send.
-    expected: [u64; LINKS],
+    expected: Numbered<[u64; LINKS]>,
 }
 
 impl Distribute for Tlb {
@@ -55,9 +56,9 @@ impl Distribute for Tlb {
         let sender = self.senders.of(flow);
         let expected = sender.sent.max(EXPECTED_OF_NEW);
         if let Some(left) = sender.link.replace(link) {
-            self.expected[usize::from(left)] = self.expected[usize::from(left)].saturating_sub(expected);
+            self.expected[left] = self.expected[left].saturating_sub(expected);
         }
-        self.expected[usize::from(link)] += expected;
+        self.expected[link] += expected;
     }
 
     fn newcomers(&mut self, choices: &[Choice], waiting: &Waiting) -> Option<[u8; NEWCOMERS]> {
@@ -71,7 +72,7 @@ impl Distribute for Tlb {
         let mut expected = self.expected;
         Some(self.senders.deal(|_| {
             let link = best(choices, &expected).map_or(0, |index| choices[index].link);
-            expected[usize::from(link)] += EXPECTED_OF_NEW;
+            expected[link] += EXPECTED_OF_NEW;
             link
         }))
     }
@@ -81,7 +82,7 @@ impl Tlb {
     /// Dissolves all associations when their time is over.
     fn renew(&mut self, waiting: &Waiting) {
         if self.senders.renew(waiting.now) {
-            self.expected = [0; LINKS];
+            self.expected = Numbered::default();
             self.senders.iter_mut().for_each(|sender| sender.link = None);
         }
     }
@@ -95,10 +96,9 @@ impl Tlb {
 }
 
 /// The index of the choice that has most headroom.
-fn best(choices: &[Choice], expected: &[u64; LINKS]) -> Option<usize> {
+fn best(choices: &[Choice], expected: &Numbered<[u64; LINKS]>) -> Option<usize> {
     let room = rooms(choices);
-    let headroom =
-        |choice: &Choice| i128::from(room(choice).send) - i128::from(expected[usize::from(choice.link)]);
+    let headroom = |choice: &Choice| i128::from(room(choice).send) - i128::from(expected[choice.link]);
     (0..choices.len()).min_by_key(|index| Reverse(headroom(&choices[*index])))
 }
 
@@ -135,7 +135,7 @@ mod tests {
         policy.handle_sent(b, 1, 20_000_000);
         let renewed = start + PERIOD;
         assert_eq!((link(&mut policy, a, renewed), link(&mut policy, b, renewed)), (0, 1));
-        assert_eq!(policy.expected[..2], [5_000_000, 2_000_000]);
+        assert_eq!(policy.expected.0[..2], [5_000_000, 2_000_000]);
         assert_eq!(link(&mut policy, c, renewed), 1);
         assert_eq!(policy.expected[1], 2_000_001, "a newcomer is expected to send 1 byte");
         assert_eq!(link(&mut policy, d, renewed), 1);
@@ -159,7 +159,7 @@ mod tests {
         links[0].full = true;
         assert_eq!(policy.share(&links, &waiting(0, 4)), None);
         assert_eq!(policy.share(&links[1..], &waiting(0, 4)), Some(Share { index: 0, cells: 4 }));
-        assert_eq!(policy.expected[..2], [0, 1]);
+        assert_eq!(policy.expected.0[..2], [0, 1]);
     }
 
     /// P0's rule is of the NIC, and not of the bundle's part of it.

@@ -24,6 +24,7 @@ use super::senders::{Sender, Senders};
 use super::{Choice, Distribute, NEWCOMERS, Room, Share, Waiting, rooms};
 use crate::policy::classify::HashLayers;
 use crate::wire::cell::LINKS;
+use crate::wire::numbered::Numbered;
 use core::cmp::Reverse;
 
 /// A link was filled when it carried at least three quarters of its rate: TCP over short queues leaves gaps.
@@ -36,7 +37,7 @@ const BETTER: (u64, u64) = (5, 4);
 #[derive(Debug, Default)]
 pub(crate) struct TlbHistory {
     senders: Senders,
-    links: [Load; LINKS],
+    links: Numbered<[Load; LINKS]>,
 }
 
 /// What a link's NIC has left, and the demand of its senders.
@@ -103,9 +104,9 @@ impl Distribute for TlbHistory {
     fn handle_seat(&mut self, flow: u32, link: u8) {
         let (links, sender) = (&mut self.links, self.senders.of(flow));
         if let Some(left) = sender.link.replace(link) {
-            leave(&mut links[usize::from(left)], sender);
+            leave(&mut links[left], sender);
         }
-        join(&mut links[usize::from(link)], sender);
+        join(&mut links[link], sender);
     }
 
     fn newcomers(&mut self, choices: &[Choice], waiting: &Waiting) -> Option<[u8; NEWCOMERS]> {
@@ -113,7 +114,7 @@ impl Distribute for TlbHistory {
         let (mut links, newcomer) = (self.links, Sender::default());
         Some(self.senders.deal(|_| {
             let link = best(choices, &links, &newcomer).map_or(0, |index| choices[index].link);
-            join(&mut links[usize::from(link)], &newcomer);
+            join(&mut links[link], &newcomer);
             link
         }))
     }
@@ -124,7 +125,7 @@ impl TlbHistory {
     fn renew(&mut self, choices: &[Choice], waiting: &Waiting) {
         let room = rooms(choices);
         for choice in choices {
-            self.links[usize::from(choice.link)].room = room(choice);
+            self.links[choice.link].room = room(choice);
         }
         if self.senders.renew(waiting.now) {
             self.judge();
@@ -144,26 +145,26 @@ impl TlbHistory {
     /// Finds the greedy senders, from what the links carried and the senders sent in the last period. Forgets senders that
     /// sent and received nothing.
     fn judge(&mut self) {
-        let mut carried = [(0, 0); LINKS];
+        let mut carried = Numbered([(0, 0); LINKS]);
         for sender in self.senders.iter_mut() {
             sender.came_by = None;
             if sender.sent + sender.received == 0 {
                 sender.link = None;
             }
             if let Some(link) = sender.link {
-                let (load, senders) = &mut carried[usize::from(link)];
+                let (load, senders) = &mut carried[link];
                 *load += sender.sent;
                 *senders += 1;
             }
         }
-        for link in &mut self.links {
+        for link in &mut *self.links {
             *link = Load { room: link.room, ..Load::default() };
         }
         for sender in self.senders.iter_mut() {
             sender.is_content = false;
             let Some(link) = sender.link else { continue };
-            let (load, senders) = carried[usize::from(link)];
-            let link = &mut self.links[usize::from(link)];
+            let (load, senders) = carried[link];
+            let link = &mut self.links[link];
             let filled = load >= link.room.send / FILLED.1 * FILLED.0;
             sender.is_content = !filled || sender.sent < load / senders / GREEDY.1 * GREEDY.0;
             join(link, sender);
@@ -177,11 +178,10 @@ impl TlbHistory {
                 continue;
             };
             let better = choices[index].link;
-            let [from, to] = [link, better].map(usize::from);
-            let share = self.links[from].share(self.links[from].greedy, sender);
-            if self.links[to].offer(sender) / BETTER.0 * BETTER.1 > share {
-                leave(&mut self.links[from], sender);
-                join(&mut self.links[to], sender);
+            let share = self.links[link].share(self.links[link].greedy, sender);
+            if self.links[better].offer(sender) / BETTER.0 * BETTER.1 > share {
+                leave(&mut self.links[link], sender);
+                join(&mut self.links[better], sender);
                 sender.link = Some(better);
             }
         }
@@ -189,8 +189,8 @@ impl TlbHistory {
 }
 
 /// The index of the choice that offers a sender most, the first of several.
-fn best(choices: &[Choice], links: &[Load; LINKS], sender: &Sender) -> Option<usize> {
-    let offer = |index: &usize| links[usize::from(choices[*index].link)].offer(sender);
+fn best(choices: &[Choice], links: &Numbered<[Load; LINKS]>, sender: &Sender) -> Option<usize> {
+    let offer = |index: &usize| links[choices[*index].link].offer(sender);
     (0..choices.len()).min_by_key(|index| Reverse(offer(index)))
 }
 
@@ -352,7 +352,7 @@ mod tests {
                     let content = policy.senders.iter_mut().filter(of_link).filter(|sender| sender.is_content);
                     let known: u64 = content.map(|sender| sender.sent).sum();
                     let greedy = policy.senders.iter_mut().filter(of_link).filter(|sender| !sender.is_content).count();
-                    let kept = policy.links[usize::from(link)];
+                    let kept = policy.links[link];
                     prop_assert_eq!((kept.known, kept.greedy), (known, greedy as u64));
                 }
             }

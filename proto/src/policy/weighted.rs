@@ -8,6 +8,7 @@
 
 use super::{Choice, Choosing, Distribute, Share, Waiting, rates};
 use crate::wire::cell::LINKS;
+use crate::wire::numbered::Numbered;
 use core::array;
 
 /// Cells in turn of the link with the least weight; others get as many more as they weigh.
@@ -18,14 +19,14 @@ const LAG_MAX: u64 = 256 * 1024;
 #[derive(Debug)]
 pub(crate) struct Weighted {
     /// The position of each link, in bytes of the bundle.
-    served: [u64; LINKS],
+    served: Numbered<[u64; LINKS]>,
     /// How far a byte advances each link's position: the sum of all weights, and its own.
-    cost: [(u64, u64); LINKS],
+    cost: Numbered<[(u64, u64); LINKS]>,
 }
 
 impl Default for Weighted {
     fn default() -> Self {
-        Self { served: [0; LINKS], cost: [(1, 1); LINKS] }
+        Self { served: Numbered([0; LINKS]), cost: Numbered([(1, 1); LINKS]) }
     }
 }
 
@@ -33,14 +34,14 @@ impl Distribute for Weighted {
     fn share(&mut self, choices: &[Choice], waiting: &Waiting) -> Option<Share> {
         let weights = weights(choices);
         let sum = weights.iter().sum();
-        let furthest = choices.iter().map(|choice| self.served[usize::from(choice.link)]).max()?;
+        let furthest = choices.iter().map(|choice| self.served[choice.link]).max()?;
         for (choice, weight) in choices.iter().zip(weights) {
-            let link = usize::from(choice.link);
+            let link = choice.link;
             self.served[link] = self.served[link].max(furthest.saturating_sub(LAG_MAX));
             self.cost[link] = (sum, weight);
         }
         let open = choices.iter().enumerate().filter(|(_, choice)| !choice.full);
-        let (index, _) = open.min_by_key(|(_, choice)| self.served[usize::from(choice.link)])?;
+        let (index, _) = open.min_by_key(|(_, choice)| self.served[choice.link])?;
         let least = weights[..choices.len()].iter().min()?;
         let turn = usize::try_from(TURN * weights[index] / least).unwrap_or(usize::MAX);
         Some(Share { index, cells: waiting.cells.min(turn) })
@@ -51,10 +52,10 @@ impl Distribute for Weighted {
     }
 
     fn handle_sent(&mut self, _flow: u32, link: u8, bytes: u64) {
-        let (sum, weight) = self.cost[usize::from(link)];
+        let (sum, weight) = self.cost[link];
         let served = u128::from(bytes) * u128::from(sum) / u128::from(weight);
         let served = u64::try_from(served).unwrap_or(u64::MAX);
-        self.served[usize::from(link)] = self.served[usize::from(link)].saturating_add(served);
+        self.served[link] = self.served[link].saturating_add(served);
     }
 }
 

@@ -71,8 +71,8 @@ impl Receiver {
         links: &Links,
         counters: &mut Counters,
     ) {
-        let Some(lanes) = self.get_mut(index) else { return };
-        let lane = &mut lanes.lanes[usize::from(header.lane)];
+        let Some(lanes) = self.peers.get_mut(index) else { return };
+        let lane = &mut lanes.lanes[header.lane];
         let Some(seq) = unwrap_seq(header.lane_seq, lane.reorder.next_seq()) else {
             counters.drop_window += 1;
             return;
@@ -81,8 +81,8 @@ impl Receiver {
             self.move_window(index, header.lane, seq, links, counters);
         }
         let Self { pool, ready, peers, .. } = self;
-        let Some(Some(lanes)) = peers.get_mut(usize::from(index)) else { return };
-        let lane = &mut lanes.lanes[usize::from(header.lane)];
+        let Some(lanes) = peers.get_mut(index) else { return };
+        let lane = &mut lanes.lanes[header.lane];
         let cell = Arrived { payload, first_record: header.block_offset, at: now };
         lane.reassembler.link = header.link;
         match lane.reorder.insert(seq, header.link, cell) {
@@ -108,8 +108,8 @@ impl Receiver {
     fn move_window(&mut self, index: u16, lane: u8, seq: u64, links: &Links, counters: &mut Counters) {
         loop {
             let Self { pool, peers, .. } = &mut *self;
-            let Some(Some(lanes)) = peers.get_mut(usize::from(index)) else { return };
-            let state = &mut lanes.lanes[usize::from(lane)];
+            let Some(lanes) = peers.get_mut(index) else { return };
+            let state = &mut lanes.lanes[lane];
             if state.reorder.reaches(seq) {
                 return;
             }
@@ -122,9 +122,9 @@ impl Receiver {
     /// Reassembles the cells of a lane that are next.
     fn advance(&mut self, index: u16, lane: u8, links: &Links, counters: &mut Counters) {
         let Self { pool, ready, peers, gapped, surplus, repair, .. } = self;
-        let Some(Some(lanes)) = peers.get_mut(usize::from(index)) else { return };
+        let Some(lanes) = peers.get_mut(index) else { return };
         let received = if *repair { 0 } else { links.paths(index).map_or(0, Paths::links_receiving) };
-        let state = &mut lanes.lanes[usize::from(lane)];
+        let state = &mut lanes.lanes[lane];
         loop {
             while let Some(cell) = state.reorder.pop() {
                 state.reassembler.cell(cell, index, pool, ready, counters);
@@ -153,7 +153,7 @@ impl Receiver {
     ) {
         for index in overdue.iter().copied() {
             let round_trip = round_trip(links, index, self.repair);
-            let Some(lanes) = self.get_mut(index).filter(|lanes| lanes.has_gaps()) else { continue };
+            let Some(lanes) = self.peers.get_mut(index).filter(|lanes| lanes.has_gaps()) else { continue };
             let wait = lanes.gap_wait(now, round_trip);
             self.give_up_older(index, Some(now - wait), links, counters);
         }
@@ -171,7 +171,7 @@ impl Receiver {
         for lane in gapped {
             loop {
                 let Self { pool, peers, .. } = &mut *self;
-                let Some(Some(lanes)) = peers.get_mut(usize::from(index)) else { return };
+                let Some(lanes) = peers.get_mut(index) else { return };
                 let state = &mut lanes.lanes[lane];
                 let old =
                     state.reorder.waits_since().is_some_and(|since| limit.is_none_or(|limit| since <= limit));
@@ -180,8 +180,7 @@ impl Receiver {
                 }
                 counters.cells_given_up += state.reorder.give_up();
                 state.reassembler.gap(pool, counters);
-                #[expect(clippy::cast_possible_truncation, reason = "below LANES")]
-                self.advance(index, lane as u8, links, counters);
+                self.advance(index, lane, links, counters);
             }
         }
     }

@@ -8,6 +8,7 @@ use crate::receive::reorder::Reorder;
 use crate::receive::reorder_timeout::ReorderTimeout;
 use crate::time::Instant;
 use crate::wire::cell::LANES;
+use crate::wire::numbered::Numbered;
 use crate::wire::repair::Request;
 use core::time::Duration;
 
@@ -36,7 +37,7 @@ impl Lane {
 /// All lanes of a peer.
 #[derive(Debug)]
 pub(crate) struct Lanes {
-    pub(super) lanes: [Lane; LANES],
+    pub(super) lanes: Numbered<[Lane; LANES]>,
     /// Lanes with a gap, a bit each.
     gapped: u16,
     pub(super) timeout: ReorderTimeout,
@@ -51,7 +52,10 @@ impl Lanes {
     /// Lanes whose numbers begin at `first`.
     pub(super) fn new(now: Instant, first: u64) -> Self {
         Self {
-            lanes: core::array::from_fn(|_| Lane { reorder: Reorder::new(first), ..Lane::default() }),
+            lanes: Numbered(core::array::from_fn(|_| Lane {
+                reorder: Reorder::new(first),
+                ..Lane::default()
+            })),
             gapped: 0,
             timeout: ReorderTimeout::new(now),
             missing: Request::default(),
@@ -65,9 +69,9 @@ impl Lanes {
     }
 
     /// Lanes with a gap.
-    pub(super) fn gapped(&self) -> impl Iterator<Item = usize> + use<> {
+    pub(super) fn gapped(&self) -> impl Iterator<Item = u8> + use<> {
         let gapped = self.gapped;
-        (0..LANES).filter(move |lane| gapped & 1 << lane != 0)
+        (0..).take(LANES).filter(move |lane| gapped & 1 << lane != 0)
     }
 
     /// Cells that wait behind a gap.
@@ -77,7 +81,7 @@ impl Lanes {
 
     /// A lane has a gap, or none.
     pub(super) fn note_gap(&mut self, lane: u8) {
-        let has_gap = self.lanes[usize::from(lane)].reorder.gap_since().is_some();
+        let has_gap = self.lanes[lane].reorder.gap_since().is_some();
         let bit = 1 << lane;
         self.gapped = if has_gap { self.gapped | bit } else { self.gapped & !bit };
     }
@@ -109,7 +113,7 @@ impl Lanes {
 
     /// Gives all cells that wait back to the pool.
     pub(super) fn release(&mut self, pool: &mut Pool) {
-        for lane in &mut self.lanes {
+        for lane in &mut *self.lanes {
             lane.reorder.drain().for_each(|cell| pool.release(cell.payload.buffer));
             lane.reassembler.discard(pool);
         }

@@ -14,7 +14,7 @@
 use crate::counters::Counters;
 use crate::link::Links;
 use crate::receive::Receiver;
-use crate::receive::lanes::{Lane, Lanes};
+use crate::receive::lanes::Lane;
 
 /// Below so many usable buffers the receiver frees some.
 pub(crate) const BUFFERS_LOW: usize = 8;
@@ -42,10 +42,8 @@ impl Receiver {
     fn relieve(&mut self, links: &Links, counters: &mut Counters) {
         let enough = (self.pool.size() / ENOUGH).max(BUFFERS_LOW);
         let mut holders = core::mem::take(&mut self.holders);
-        for index in self.indices() {
-            let Self { pool, peers, .. } = &mut *self;
-            let Some(Some(lanes)) = peers.get(usize::from(index)) else { continue };
-            let held = pool.count_distinct(lanes.lanes.iter().flat_map(Lane::buffers));
+        for (index, lanes) in self.peers.iter() {
+            let held = self.pool.count_distinct(lanes.lanes.iter().flat_map(Lane::buffers));
             holders.extend((held > 0).then_some((held, index)));
         }
         holders.sort_unstable_by(|one, other| other.cmp(one));
@@ -69,9 +67,8 @@ impl Receiver {
     /// Shortens lanes. The cost grows with the number of lanes, once for the many cells that make half of [`SURPLUS_MAX`].
     fn shorten(&mut self, links: &Links, counters: &mut Counters) {
         let mut holders = core::mem::take(&mut self.holders);
-        let places = |lanes: &Lanes| Some(lanes.surplus()).filter(|places| *places > 0);
-        let long = |index| Some((self.get(index).and_then(places)?, index));
-        holders.extend(self.indices().filter_map(long));
+        let long = self.peers.iter().map(|(index, lanes)| (lanes.surplus(), index));
+        holders.extend(long.filter(|(places, _)| *places > 0));
         holders.sort_unstable_by(|one, other| other.cmp(one));
         for (_, index) in holders.drain(..) {
             if self.surplus <= SURPLUS_MAX / 2 {
@@ -86,7 +83,7 @@ impl Receiver {
     fn spoil(&mut self, index: u16, links: &Links, counters: &mut Counters) {
         self.give_up_older(index, None, links, counters);
         let Self { pool, peers, .. } = self;
-        let Some(Some(lanes)) = peers.get_mut(usize::from(index)) else { return };
+        let Some(lanes) = peers.get_mut(index) else { return };
         for lane in lanes.lanes.iter_mut().filter(|lane| lane.reassembler.is_begun()) {
             lane.reassembler.gap(pool, counters);
         }

@@ -10,6 +10,7 @@
 use crate::receive::pool::Piece;
 use crate::time::Instant;
 use crate::wire::cell::LINKS;
+use crate::wire::numbered::Numbered;
 use alloc::collections::VecDeque;
 use core::ops::Range;
 use core::time::Duration;
@@ -60,7 +61,7 @@ pub(crate) struct Reorder {
     /// When a missing cell arrived last.
     filled: Instant,
     /// The number after the highest seen on each link.
-    highest: [u64; LINKS],
+    highest: Numbered<[u64; LINKS]>,
     /// Numbers that were given up lately, the oldest first.
     given_up: VecDeque<Range<u64>>,
 }
@@ -115,7 +116,7 @@ impl Reorder {
     pub(crate) fn insert(&mut self, seq: u64, link: u8, cell: Arrived) -> Placed {
         let Some(ahead) = seq.checked_sub(self.next) else { return self.placed_before(seq) };
         debug_assert!(self.reaches(seq));
-        let highest = &mut self.highest[usize::from(link)];
+        let highest = &mut self.highest[link];
         *highest = (*highest).max(seq + 1);
         if ahead == 0 && self.waiting.is_empty() {
             self.next += 1;
@@ -169,8 +170,8 @@ impl Reorder {
 
     /// Whether the missing cell cannot arrive any more: each of `links` (bit set) has brought a later one.
     pub(crate) fn overtaken(&self, links: u16) -> bool {
-        let passed = |link: usize| self.highest[link] > self.next;
-        links != 0 && (0..LINKS).all(|link| links & 1 << link == 0 || passed(link))
+        let passed = |link| self.highest[link] > self.next;
+        links != 0 && (0..).take(LINKS).all(|link| links & 1 << link == 0 || passed(link))
     }
 
     /// Gives up the missing cells before the next one that is here, or, when none is, before `seq`, which is too far ahead;

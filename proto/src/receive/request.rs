@@ -39,7 +39,7 @@ impl Receiver {
         if !self.repair {
             return;
         }
-        let Some(lanes) = self.get_mut(index) else { return };
+        let Some(lanes) = self.peers.get_mut(index) else { return };
         lanes.forget_missing(now);
         if lanes.missing.gaps().is_empty() {
             lanes.missing_until = now + reorder_timeout::LONGEST;
@@ -80,7 +80,7 @@ impl Receiver {
 
     /// A request did not leave: the next one names its gaps again, over a link that has room, or later.
     pub(crate) fn take_back_request(&mut self, index: u16) {
-        if let Some(lanes) = self.get_mut(index) {
+        if let Some(lanes) = self.peers.get_mut(index) {
             lanes.missing = lanes.requested;
         }
     }
@@ -95,7 +95,7 @@ impl Receiver {
         sessions: &mut Sessions,
         outbox: &mut Outbox,
     ) -> Option<Written> {
-        let lanes = self.get_mut(index)?;
+        let lanes = self.peers.get_mut(index)?;
         lanes.forget_missing(now);
         if lanes.missing.gaps().is_empty() {
             return None;
@@ -112,7 +112,7 @@ impl Receiver {
             lanes.requested = core::mem::take(&mut lanes.missing);
             lanes.requested
         };
-        let path = &mut links.paths_mut(index)?.outbound[usize::from(link)];
+        let path = &mut links.paths_mut(index)?.outbound[link];
         let (seq, to) = (path.numbers.take(None), path.end.endpoint);
         let peer = sessions.table().get(index)?;
         let (session, epoch) = (peer.session_out, peer.epoch());

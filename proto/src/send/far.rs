@@ -97,7 +97,7 @@ impl FarLinks {
 impl Sender {
     /// A flow sends so many bytes to a peer: now and then one of those to that peer moves.
     pub(super) fn move_flows(&mut self, now: Instant, like: Cell, flow: u64, bytes: usize) {
-        let Some(peer) = self.peers.get_mut(usize::from(like.peer)) else { return };
+        let Some(peer) = self.peers.get_mut(like.peer) else { return };
         let (far_links, lanes) = (&mut peer.far_links, &mut self.flow_lanes);
         let Some(distance) = far_links.distance else { return };
         if self.policies.of(like.treatment).kind() != PolicyKind::Adaptive {
@@ -118,20 +118,19 @@ impl Sender {
 
     /// By which links a flow to a peer goes now.
     pub(super) fn reach(&mut self, peer: u16, flow: u64) -> Reach {
-        let has_returned = self.peers.get(usize::from(peer)).is_none_or(|peer| peer.far_links.left.is_none());
+        let has_returned = self.peers.get(peer).is_none_or(|peer| peer.far_links.left.is_none());
         self.flow_lanes.reach(peer, flow, has_returned)
     }
 
     /// When a cell may leave that waits for what its flow has sent before by far links.
     pub(super) fn returns_at(&self, cell: &Cell, now: Instant) -> Option<Instant> {
-        let peer =
-            self.peers.get(usize::from(cell.peer)).filter(|_| cell.treatment.reach == Reach::Returns)?;
+        let peer = self.peers.get(cell.peer).filter(|_| cell.treatment.reach == Reach::Returns)?;
         Some(peer.far_links.returns_at).filter(|at| now < *at)
     }
 
     /// A cell was sent for the first time.
     pub(super) fn note_sent(&mut self, now: Instant, cell: &Cell) {
-        let Some(peer) = self.peers.get_mut(usize::from(cell.peer)) else { return };
+        let Some(peer) = self.peers.get_mut(cell.peer) else { return };
         let links = &mut peer.far_links;
         match cell.treatment.reach {
             Reach::Near => {}
@@ -145,7 +144,7 @@ impl Sender {
 
     /// The links that a cell may take hold it back.
     pub(super) fn note_held(&mut self, now: Instant, cell: &Cell) {
-        let Some(peer) = self.peers.get_mut(usize::from(cell.peer)) else { return };
+        let Some(peer) = self.peers.get_mut(cell.peer) else { return };
         let is_far = cell.treatment.reach == Reach::Far;
         let held = if is_far { &mut peer.far_links.far } else { &mut peer.far_links.near };
         held.note(now);

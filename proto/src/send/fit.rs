@@ -31,6 +31,8 @@ pub(super) struct Fit {
     earned: Instant,
     /// When cells may grow that are smaller than they could be.
     pub(super) grows_at: Option<Instant>,
+    /// Cells of another size than what links take now still have to leave.
+    is_changing: bool,
     /// The size that cells are to have, and from when on none is sent that is longer.
     shrinks_to: Option<(usize, Instant)>,
 }
@@ -50,6 +52,11 @@ impl Fit {
             Ordering::Greater if !has_two => current,
             _ => fits,
         }
+    }
+
+    /// Whether cells of another size still have to leave.
+    pub(super) fn is_changing(&self) -> bool {
+        self.is_changing
     }
 
     /// Whether a cell of so many bytes is not worth waiting for any more.
@@ -76,14 +83,14 @@ impl Sender {
             self.fit.spend(now);
         }
         let current = self.cell_max(sessions);
-        self.cells_change = size != current;
+        self.fit.is_changing = size != current;
         let since = self.fit.shrinks_to.map_or(now + DRAIN_FOR, |(_, at)| at);
         self.fit.shrinks_to = (size < current).then_some((size, since));
     }
 
     /// Makes cells of another size when the last ones of the former have left, or when they may grow.
     pub(super) fn refit_cells(&mut self, now: Instant, links: &Links, sessions: &Sessions) {
-        if self.cells_change || self.fit.grows_at.is_some_and(|at| at <= now) {
+        if self.fit.is_changing || self.fit.grows_at.is_some_and(|at| at <= now) {
             self.fit_cells(now, links, sessions);
         }
     }

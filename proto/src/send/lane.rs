@@ -14,6 +14,7 @@ use crate::send::ring::Cell;
 use crate::send::{Around, Sender};
 use crate::time::Instant;
 use crate::wire::cell::LANES;
+use crate::wire::numbered::Numbered;
 use alloc::boxed::Box;
 use alloc::vec;
 use core::time::Duration;
@@ -56,14 +57,14 @@ pub(super) struct Weights {
 pub(super) struct FlowLanes {
     flows: Box<[Entry]>,
     /// When each lane got something last, and when it got something for far links.
-    used: [Option<Instant>; LANES],
-    used_far: [Option<Instant>; LANES],
+    used: Numbered<[Option<Instant>; LANES]>,
+    used_far: Numbered<[Option<Instant>; LANES]>,
 }
 
 impl Default for FlowLanes {
     fn default() -> Self {
         let flows = vec![Entry::default(); FLOWS].into_boxed_slice();
-        Self { flows, used: [None; LANES], used_far: [None; LANES] }
+        Self { flows, used: Numbered([None; LANES]), used_far: Numbered([None; LANES]) }
     }
 }
 
@@ -84,9 +85,9 @@ impl FlowLanes {
         let entry = self.entry(flow);
         (entry.last, entry.lane) = (Some(now), lane);
         let is_far = entry.reach == Reach::Far;
-        self.used[usize::from(lane)] = Some(now);
+        self.used[lane] = Some(now);
         if is_far {
-            self.used_far[usize::from(lane)] = Some(now);
+            self.used_far[lane] = Some(now);
         }
     }
 
@@ -100,16 +101,16 @@ impl FlowLanes {
 
     /// Whether cells of a lane may still be on their way over far links.
     fn is_far(&self, now: Instant, lane: u8) -> bool {
-        self.used_far[usize::from(lane)].is_some_and(|used| now.since(used) < GONE_AFTER)
+        self.used_far[lane].is_some_and(|used| now.since(used) < GONE_AFTER)
     }
 
     /// A lane that has been silent for long enough that no flow has it.
     fn unused(&self, now: Instant) -> Option<u8> {
-        let is_unused = |lane: &u8| self.is_silent(now, usize::from(*lane)) && !self.is_far(now, *lane);
-        (0..).zip(self.used).map(|(lane, _)| lane).find(is_unused)
+        let is_unused = |lane: &u8| self.is_silent(now, *lane) && !self.is_far(now, *lane);
+        (0..).take(LANES).find(is_unused)
     }
 
-    fn is_silent(&self, now: Instant, lane: usize) -> bool {
+    fn is_silent(&self, now: Instant, lane: u8) -> bool {
         self.used[lane].is_none_or(|used| now.since(used) >= SILENT_FOR)
     }
 
@@ -144,18 +145,18 @@ impl FlowLanes {
     /// A flow goes by far links from now on, if there is a lane for it.
     pub(super) fn send_away(&mut self, now: Instant, index: usize) -> bool {
         let far = |lane: &u8| self.is_far(now, *lane);
-        let oldest = |lane: &u8| self.used_far[usize::from(*lane)];
-        let shared = || (0..).zip(self.used).map(|(lane, _)| lane).filter(far).min_by_key(oldest);
+        let oldest = |lane: &u8| self.used_far[*lane];
+        let shared = || (0..).take(LANES).filter(far).min_by_key(oldest);
         let Some(lane) = self.unused(now).or_else(shared) else { return false };
         (self.flows[index].reach, self.flows[index].lane) = (Reach::Far, lane);
-        self.used_far[usize::from(lane)] = Some(now);
+        self.used_far[lane] = Some(now);
         true
     }
 
     /// A flow goes by near links again, if there is a lane for it. Returns the lane that it leaves.
     pub(super) fn bring_back(&mut self, now: Instant, index: usize) -> Option<u8> {
         let lane = self.unused(now)?;
-        self.used[usize::from(lane)] = Some(now);
+        self.used[lane] = Some(now);
         let entry = &mut self.flows[index];
         entry.reach = Reach::Returns;
         Some(core::mem::replace(&mut entry.lane, lane))
@@ -180,7 +181,7 @@ impl FlowLanes {
         let first = usize::try_from(flow % of_each as u64).unwrap_or_default();
         let lanes = (0..of_each).map(|turn| (first + turn) % of_each * links + index);
         let lanes = lanes.filter_map(|lane| u8::try_from(lane).ok());
-        let used = |lane: &u8| self.used[usize::from(*lane)].filter(|used| now.since(*used) < SILENT_FOR);
+        let used = |lane: &u8| self.used[*lane].filter(|used| now.since(*used) < SILENT_FOR);
         lanes.min_by_key(|lane| (self.is_far(now, *lane), used(lane))).unwrap_or_default()
     }
 }
@@ -213,11 +214,11 @@ impl Sender {
         }
         let cell_bytes = self.cell_max(around.sessions);
         self.list_choices(peer, cell_bytes, around);
-        let (flow, round_trip) = (treatment.flow, self.round_trip);
+        let (flow, round_trip) = (treatment.flow, self.choices.round_trip);
         let waiting =
             Waiting { now, peer, flow, cells: 1, cell_bytes, backlog: 1, round_trip, ..Waiting::default() };
-        let index = self.policies.of(treatment).seat(&self.choices, &waiting)?;
-        Some((index, self.choices.len()))
+        let index = self.policies.of(treatment).seat(&self.choices.links, &waiting)?;
+        Some((index, self.choices.links.len()))
     }
 }
 

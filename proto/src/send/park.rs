@@ -11,7 +11,7 @@ use crate::link::paths::Reach;
 use crate::policy::class::Treatment;
 use crate::send::repair::Repair;
 use crate::send::ring::Cell;
-use crate::send::schedule::Source;
+use crate::send::schedule::{Departing, Source};
 use crate::send::{Around, Sender};
 use crate::time::Instant;
 use alloc::collections::VecDeque;
@@ -20,9 +20,18 @@ use alloc::collections::VecDeque;
 #[derive(Debug, Default)]
 pub(super) struct Parked {
     /// Slots that have numbers.
-    pub(super) cells: VecDeque<u64>,
+    pub(super) new: VecDeque<u64>,
     /// Slots to be sent again.
-    pub(super) repairs: VecDeque<Repair>,
+    pub(super) again: VecDeque<Repair>,
+    /// When a path that cells wait for takes some again.
+    opens_at: Option<Instant>,
+}
+
+impl Parked {
+    /// Something may leave then.
+    pub(super) fn wait_until(&mut self, at: Instant) {
+        self.opens_at = Some(self.opens_at.map_or(at, |opens| opens.min(at)));
+    }
 }
 
 impl Sender {
@@ -32,7 +41,7 @@ impl Sender {
         let cell = *self.ring.cell(self.run[0]);
         let Treatment { class, flow, reach } = cell.treatment;
         let is_bound = flow != 0 || class != 0 || reach != Reach::Near;
-        let lane = if is_bound && self.choices.iter().any(|choice| !choice.full) {
+        let lane = if is_bound && self.choices.links.iter().any(|choice| !choice.full) {
             Some(cell.lane)
         } else if has_other_way(around) {
             None
@@ -41,14 +50,14 @@ impl Sender {
         };
         let stands_still =
             |other: &Cell| other.peer == cell.peer && lane.is_none_or(|lane| other.lane == lane);
-        let Self { ring, outgoing, resend, parked, .. } = self;
+        let Self { ring, departing: Departing { new, again, parked, .. }, .. } = self;
         match source {
             Source::New => {
-                move_to(outgoing, &mut parked.cells, |slot| stands_still(ring.cell(*slot)));
+                move_to(new, &mut parked.new, |slot| stands_still(ring.cell(*slot)));
                 self.queue.pause(cell.peer, lane);
             }
             Source::Again => {
-                move_to(resend, &mut parked.repairs, |repair| stands_still(ring.cell(repair.slot)));
+                move_to(again, &mut parked.again, |repair| stands_still(ring.cell(repair.slot)));
             }
             Source::Copies(_) => return false,
         }
@@ -58,27 +67,28 @@ impl Sender {
     /// Cells wait for a path to a peer: one that only its pace or a ceiling closes opens by itself.
     pub(super) fn wait_for_pace(&mut self, peer: u16, around: &Around<'_>) {
         let Some(paths) = around.links.paths(peer) else { return };
-        let opens = self.choices.iter().filter_map(|choice| {
-            let path = paths.outbound[usize::from(choice.link)].opens_at(around.now);
+        let opens = self.choices.links.iter().filter_map(|choice| {
+            let path = paths.outbound[choice.link].opens_at(around.now);
             let opens = path.max(around.links[choice.link].ceiling.opens_at());
             (choice.full && opens > around.now).then_some(opens)
         });
-        self.opens_at = opens.chain(self.opens_at).min();
+        let parked = &mut self.departing.parked;
+        parked.opens_at = opens.chain(parked.opens_at).min();
     }
 
     /// When a path that cells wait for takes some again.
     pub(crate) fn opens_at(&self) -> Option<Instant> {
-        self.opens_at
+        self.departing.parked.opens_at
     }
 
     /// A link takes cells again, or a path has changed: what stands still tries again, before anything else.
     pub(crate) fn unpark(&mut self) {
-        let Self { outgoing, resend, parked, queue, opens_at, .. } = self;
-        *opens_at = None;
-        put_first(&mut parked.repairs, resend);
-        if !parked.cells.is_empty() {
-            put_first(&mut parked.cells, outgoing);
-            queue.resume();
+        let Departing { new, again, parked, .. } = &mut self.departing;
+        parked.opens_at = None;
+        put_first(&mut parked.again, again);
+        if !parked.new.is_empty() {
+            put_first(&mut parked.new, new);
+            self.queue.resume();
         }
     }
 }

@@ -25,8 +25,10 @@ use crate::send::chain::{Chain, Record};
 use crate::send::codel::{Codel, Limits};
 use crate::send::ecn_mark::{self, Signalled};
 use crate::send::ring::{Cell, Ring, Slots};
+use crate::session::peers::ByPeer;
 use crate::time::Instant;
 use crate::wire::cell::{HEADER, LANES};
+use crate::wire::numbered::Numbered;
 use crate::wire::record::PREFIX;
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
@@ -116,8 +118,7 @@ pub(crate) struct Turn<'a> {
 #[derive(Debug)]
 pub(crate) struct FairQueue {
     queues: Box<[Queue]>,
-    /// By peer.
-    lanes: Vec<[Lane; LANES]>,
+    lanes: ByPeer<Numbered<[Lane; LANES]>>,
     /// Queues that have just begun, and all others that wait.
     new: VecDeque<usize>,
     old: VecDeque<usize>,
@@ -137,7 +138,7 @@ impl Default for FairQueue {
         let list = || VecDeque::with_capacity(QUEUES);
         Self {
             queues: vec![Queue::default(); QUEUES].into_boxed_slice(),
-            lanes: Vec::new(),
+            lanes: ByPeer::default(),
             new: list(),
             old: list(),
             paused: Vec::with_capacity(QUEUES),
@@ -171,9 +172,7 @@ impl FairQueue {
 
     /// Slots that have just been filled for a peer wait there.
     pub(crate) fn push(&mut self, ring: &mut Ring, peer: u16, place: Place, slots: Slots) {
-        if usize::from(peer) >= self.lanes.len() {
-            self.lanes.resize_with(usize::from(peer) + 1, Default::default);
-        }
+        self.lanes.of(peer);
         let queue = &mut self.queues[place.queue];
         queue.is_shared |= queue.is_listed && queue.flow != place.hash;
         queue.chain.push(ring, slots);
@@ -230,7 +229,7 @@ impl FairQueue {
                 self.handle_empty(index, is_new);
                 continue;
             };
-            let Lane { begun, is_paused } = self.lanes[usize::from(first.peer)][usize::from(first.lane)];
+            let Lane { begun, is_paused } = self.lanes[first.peer][first.lane];
             if is_paused {
                 self.paused.push((index, is_new));
                 continue;
@@ -310,7 +309,7 @@ impl FairQueue {
     /// Sends what remains of a record of which part has left.
     fn end_record(&mut self, index: usize, turn: &mut Turn<'_>) {
         let Some(Cell { peer, lane, .. }) = self.first(index, turn.ring) else { return };
-        let begun = |queue: &Self| queue.lanes[usize::from(peer)][usize::from(lane)].begun == Some(index);
+        let begun = |queue: &Self| queue.lanes[peer][lane].begun == Some(index);
         while begun(self) && turn.out.len() < turn.most {
             self.send_cell(index, turn);
         }
@@ -332,20 +331,20 @@ impl FairQueue {
         let goes_on =
             |next: &Cell| (next.peer, next.lane) == (cell.peer, cell.lane) && next.first_record != 0;
         let begun = self.first(index, turn.ring).filter(goes_on).map(|_| index);
-        self.lanes[usize::from(cell.peer)][usize::from(cell.lane)].begun = begun;
+        self.lanes[cell.peer][cell.lane].begun = begun;
         self.watch_gate(index);
     }
 
     /// Lanes of a peer get no turn until [`Self::resume`]: one, or all.
     pub(crate) fn pause(&mut self, peer: u16, lane: Option<u8>) {
-        let Some(lanes) = self.lanes.get_mut(usize::from(peer)) else { return };
-        let paused = (0u8..).zip(lanes).filter(|(number, _)| lane.is_none_or(|lane| lane == *number));
+        let Some(lanes) = self.lanes.get_mut(peer) else { return };
+        let paused = (0u8..).zip(&mut **lanes).filter(|(number, _)| lane.is_none_or(|lane| lane == *number));
         paused.for_each(|(_, lane)| lane.is_paused = true);
     }
 
     /// All lanes get turns again; the queues that were paused come first in their lists.
     pub(crate) fn resume(&mut self) {
-        self.lanes.iter_mut().flatten().for_each(|lane| lane.is_paused = false);
+        self.lanes.values_mut().flat_map(|lanes| lanes.iter_mut()).for_each(|lane| lane.is_paused = false);
         while let Some((index, is_new)) = self.paused.pop() {
             self.put_first(index, is_new);
         }
@@ -384,7 +383,7 @@ impl FairQueue {
 
     /// A peer's lanes have ended: what waits for it is dropped. Returns how many cells that were.
     pub(crate) fn forget_peer(&mut self, peer: u16, ring: &mut Ring) -> u64 {
-        if let Some(lanes) = self.lanes.get_mut(usize::from(peer)) {
+        if let Some(lanes) = self.lanes.get_mut(peer) {
             *lanes = Default::default();
         }
         let mut forgotten = 0;

@@ -15,6 +15,7 @@ use crate::receive::reorder_timeout;
 use crate::send::{Around, Sender};
 use crate::time::Instant;
 use crate::wire::repair::Request;
+use alloc::vec::Vec;
 use core::ops::Range;
 
 /// Eighths of a cell in one cell.
@@ -70,12 +71,11 @@ impl Sender {
     }
 
     /// What may be lost on links that were left goes over the others. Returns how many numbers were looked up.
-    pub(crate) fn send_lost_again(&mut self, around: &mut Around<'_>) -> u64 {
-        let mut looked_up = 0;
-        for Lost { peer, link, numbers } in around.links.take_lost() {
-            looked_up += self.send_again(peer, link, numbers, LOG as u64, around);
-        }
-        looked_up
+    pub(crate) fn send_lost_again(&mut self, lost: Vec<Lost>, around: &mut Around<'_>) -> u64 {
+        let again = lost
+            .into_iter()
+            .map(|Lost { peer, link, numbers }| self.send_again(peer, link, numbers, LOG as u64, around));
+        again.sum()
     }
 
     /// Queues what went out under these numbers of a link, at most `most` of them, to be sent again. Returns how many were
@@ -89,11 +89,10 @@ impl Sender {
         around: &mut Around<'_>,
     ) -> u64 {
         let Around { links, counters, now, .. } = around;
-        let Some(path) = Links::paths_mut(links, index).map(|paths| &mut paths.outbound[usize::from(link)])
-        else {
+        let Some(path) = Links::paths_mut(links, index).map(|paths| &mut paths.outbound[link]) else {
             return 0;
         };
-        let Some(peer) = self.peers.get_mut(usize::from(index)) else { return 0 };
+        let Some(peer) = self.peers.get_mut(index) else { return 0 };
         let numbers = path.numbers.remembered(numbers, most);
         let looked_up = numbers.end - numbers.start;
         for slot in numbers.filter_map(|seq| path.numbers.take_for_repair(seq)) {
@@ -102,7 +101,7 @@ impl Sender {
                 continue;
             }
             if kept && peer.repairs.spend() {
-                self.resend.push_back(Repair { slot, until: *now + reorder_timeout::LONGEST });
+                self.departing.again.push_back(Repair { slot, until: *now + reorder_timeout::LONGEST });
             } else {
                 counters.repair_declined += 1;
             }
@@ -112,7 +111,7 @@ impl Sender {
 
     /// Forgets repairs that come too late.
     pub(crate) fn forget_repairs(&mut self, now: Instant, counters: &mut Counters) {
-        for repairs in [&mut self.resend, &mut self.parked.repairs] {
+        for repairs in [&mut self.departing.again, &mut self.departing.parked.again] {
             let before = repairs.len();
             repairs.retain(|repair| repair.until > now);
             counters.repair_declined += (before - repairs.len()) as u64;

@@ -9,6 +9,7 @@ use crate::counters::Counters;
 use crate::send::schedule::Source;
 use crate::send::{Around, Sender};
 use crate::wire::cell::LINKS;
+use crate::wire::numbered::Numbered;
 use alloc::collections::VecDeque;
 use core::array;
 
@@ -18,24 +19,24 @@ const BEHIND_MAX: usize = 256;
 /// What waits, by link.
 #[derive(Debug)]
 pub(super) struct Replicas {
-    links: [VecDeque<u64>; LINKS],
+    links: Numbered<[VecDeque<u64>; LINKS]>,
 }
 
 impl Default for Replicas {
     fn default() -> Self {
-        Self { links: array::from_fn(|_| VecDeque::with_capacity(BEHIND_MAX)) }
+        Self { links: Numbered(array::from_fn(|_| VecDeque::with_capacity(BEHIND_MAX))) }
     }
 }
 
 impl Replicas {
     /// The slots that wait for a link.
     pub(super) fn waiting(&self, link: u8) -> &VecDeque<u64> {
-        &self.links[usize::from(link)]
+        &self.links[link]
     }
 
     /// A slot is to be copied to a link; returns how many others are left out for it.
     fn push(&mut self, link: u8, slot: u64) -> u64 {
-        let waiting = &mut self.links[usize::from(link)];
+        let waiting = &mut self.links[link];
         let behind = waiting.len() == BEHIND_MAX;
         if behind {
             waiting.pop_front();
@@ -46,16 +47,16 @@ impl Replicas {
 
     /// The first slots that wait for a link no longer do.
     pub(super) fn drop_first(&mut self, link: u8, count: usize) {
-        self.links[usize::from(link)].drain(..count);
+        self.links[link].drain(..count);
     }
 }
 
 impl Sender {
     /// The first cells of `run` have left through `link`: the other links that were to choose from get a copy.
     pub(super) fn replicate(&mut self, link: u8, cells: usize, counters: &mut Counters) {
-        for choice in self.choices.iter().filter(|choice| choice.link != link) {
+        for choice in self.choices.links.iter().filter(|choice| choice.link != link) {
             for slot in &self.run[..cells] {
-                counters.replicas_skipped += self.replicas.push(choice.link, *slot);
+                counters.replicas_skipped += self.departing.copies.push(choice.link, *slot);
             }
         }
     }
@@ -67,19 +68,19 @@ impl Sender {
             if around.links[link].full {
                 continue;
             }
-            while let Some(slot) = self.replicas.waiting(link).front().copied() {
+            while let Some(slot) = self.departing.copies.waiting(link).front().copied() {
                 let cell = *self.ring.cell(slot);
                 self.list_choices(cell.peer, self.sealed_bytes(slot, around.sessions), around);
-                self.choices.retain(|choice| choice.link == link);
-                if self.choices.iter().any(|choice| choice.full) {
+                self.choices.links.retain(|choice| choice.link == link);
+                if self.choices.links.iter().any(|choice| choice.full) {
                     break;
                 }
-                if self.ring.keeps(slot) && !self.choices.is_empty() {
+                if self.ring.keeps(slot) && !self.choices.links.is_empty() {
                     self.list_run(slot, Source::Copies(link), around.sessions);
                     return Some((cell.peer, Source::Copies(link)));
                 }
                 around.counters.replicas_skipped += 1;
-                self.replicas.drop_first(link, 1);
+                self.departing.copies.drop_first(link, 1);
             }
         }
         None

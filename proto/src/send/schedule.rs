@@ -10,11 +10,17 @@ use crate::link::outbound::Outbound;
 use crate::link::paths::{NEAR, Paths, Reach};
 use crate::policy::{Choice, Share, Waiting};
 use crate::send::codel::Limits;
+use crate::send::park::Parked;
 use crate::send::queue::Turn;
-use crate::send::ring::Cell;
+use crate::send::repair::Repair;
+use crate::send::replicate::Replicas;
+use crate::send::ring::{Cell, Ring};
 use crate::send::transmit::BATCH_CELLS;
 use crate::send::{Around, Sender};
 use crate::session::Sessions;
+use crate::time::Instant;
+use alloc::collections::VecDeque;
+use alloc::vec::Vec;
 use core::time::Duration;
 
 /// Bytes of one batch: the largest UDP payload over IPv4.
@@ -38,10 +44,66 @@ const COMMIT_CELLS: usize = 2 * BATCH_CELLS;
 pub(super) enum Source {
     /// In the ring, to be sent for the first time.
     New,
-    /// In `resend`.
+    /// Among those to be sent again.
     Again,
-    /// In `replicas`, for this link.
+    /// Among the copies for this link.
     Copies(u8),
+}
+
+/// What has left the queue, or is to leave again, and waits for its links.
+#[derive(Debug, Default)]
+pub(super) struct Departing {
+    /// Slots that have numbers, to be sent in this order.
+    pub(super) new: VecDeque<u64>,
+    /// Slots to be sent again, before anything new.
+    pub(super) again: VecDeque<Repair>,
+    /// Copies of cells for further links.
+    pub(super) copies: Replicas,
+    /// What steps aside until its links take more.
+    pub(super) parked: Parked,
+}
+
+impl Departing {
+    fn get(&self, source: Source, index: usize) -> Option<u64> {
+        match source {
+            Source::New => self.new.get(index).copied(),
+            Source::Again => self.again.get(index).map(|repair| repair.slot),
+            Source::Copies(link) => self.copies.waiting(link).get(index).copied(),
+        }
+    }
+
+    /// The first cells that wait no longer do.
+    pub(super) fn drop_first(&mut self, ring: &mut Ring, source: Source, cells: usize) {
+        match source {
+            Source::New => self.new.drain(..cells).for_each(|slot| ring.release(slot)),
+            Source::Again => drop(self.again.drain(..cells)),
+            Source::Copies(link) => self.copies.drop_first(link, cells),
+        }
+    }
+}
+
+/// The links to choose from for a batch.
+#[derive(Debug, Default)]
+pub(super) struct Choices {
+    pub(super) links: Vec<Choice>,
+    /// To their peer and back.
+    pub(super) round_trip: Duration,
+}
+
+impl Choices {
+    fn least_skew(&self) -> Duration {
+        self.links.iter().map(|choice| choice.skew).min().unwrap_or_default()
+    }
+
+    /// How many bytes they carry in a time, if their rates are known. A further link whose rate is not known counts as none: it has not
+    /// been needed.
+    fn bytes_in(&self, span: Duration) -> Option<usize> {
+        let least = self.least_skew();
+        let rate = |choice: &Choice| choice.rate.or((choice.skew > least + NEAR).then_some(0));
+        let rate = self.links.iter().try_fold(0u64, |sum, choice| Some(sum.saturating_add(rate(choice)?)));
+        let bytes = bytes_in(rate.filter(|rate| *rate > 0)?, span);
+        Some(usize::try_from(bytes).unwrap_or(usize::MAX))
+    }
 }
 
 impl Sender {
@@ -50,13 +112,13 @@ impl Sender {
         let now = around.now;
         self.readmit(now, around);
         let most = self.commit_limit(around.sessions);
-        let wait = WAIT_FOR.max(self.round_trip * 3 / 2);
+        let wait = WAIT_FOR.max(self.choices.round_trip * 3 / 2);
         let wanted = self.cells_in(wait, around.sessions).unwrap_or(usize::MAX);
         self.queue.set_wanted(wanted.min(self.ring.waiting_max() / WANTED_SHARE));
-        self.queue.set_turn(self.bytes_in(TURN_FOR).unwrap_or(usize::MAX));
-        while self.outgoing.len() < most {
-            let numbered = self.outgoing.len();
-            let Self { queue, ring, outgoing: out, .. } = self;
+        self.queue.set_turn(self.choices.bytes_in(TURN_FOR).unwrap_or(usize::MAX));
+        while self.departing.new.len() < most {
+            let numbered = self.departing.new.len();
+            let Self { queue, ring, departing: Departing { new: out, .. }, .. } = self;
             let (links, counters) = (&*around.links, &mut *around.counters);
             let limits = |cell: Cell| {
                 let reach = cell.treatment.reach;
@@ -67,11 +129,11 @@ impl Sender {
             if !queue.take_turn(&mut Turn { now, most, ring, counters, out }, limits) {
                 return;
             }
-            let Self { ring, outgoing, peers, .. } = self;
-            let Cell { peer, lane, .. } = *ring.cell(outgoing[numbered]);
-            let Some(peer) = peers.get_mut(usize::from(peer)) else { continue };
-            let next_seq = &mut peer.lanes[usize::from(lane)];
-            for slot in outgoing.range(numbered..) {
+            let Self { ring, departing: Departing { new, .. }, peers, .. } = self;
+            let Cell { peer, lane, .. } = *ring.cell(new[numbered]);
+            let Some(peer) = peers.get_mut(peer) else { continue };
+            let next_seq = &mut peer.lanes[lane];
+            for slot in new.range(numbered..) {
                 ring.cell_mut(*slot).lane_seq = *next_seq;
                 *next_seq += 1;
             }
@@ -81,8 +143,8 @@ impl Sender {
     /// Whether cells should leave the queue: when none is left, or, where sending is limited by the processor rather than
     /// by links, when what is left does not fill a batch.
     pub(super) fn wants_commit(&self, sessions: &Sessions) -> bool {
-        self.outgoing.is_empty()
-            || self.outgoing.len() < BATCH_CELLS && self.cells_in(COMMIT_FOR, sessions).is_none()
+        self.departing.new.is_empty()
+            || self.departing.new.len() < BATCH_CELLS && self.cells_in(COMMIT_FOR, sessions).is_none()
     }
 
     /// How many cells may leave the queue before they can be sent: few where the links of the last batch are slow.
@@ -92,16 +154,7 @@ impl Sender {
 
     /// How many cells the links of the last batch carry in a time, if their rates are known.
     fn cells_in(&self, span: Duration, sessions: &Sessions) -> Option<usize> {
-        Some(self.bytes_in(span)? / self.cell_max(sessions))
-    }
-
-    /// How many bytes they carry. A further link whose rate is not known counts as none: it has not been needed.
-    fn bytes_in(&self, span: Duration) -> Option<usize> {
-        let least = self.least_skew();
-        let rate = |choice: &Choice| choice.rate.or((choice.skew > least + NEAR).then_some(0));
-        let rate = self.choices.iter().try_fold(0u64, |sum, choice| Some(sum.saturating_add(rate(choice)?)));
-        let bytes = bytes_in(rate.filter(|rate| *rate > 0)?, span);
-        Some(usize::try_from(bytes).unwrap_or(usize::MAX))
+        Some(self.choices.bytes_in(span)? / self.cell_max(sessions))
     }
 
     /// Bytes of the cell in a slot as it leaves.
@@ -120,17 +173,17 @@ impl Sender {
         // What is sent again comes late already.
         let reach = if source == Source::New { treatment.reach } else { Reach::Near };
         if let Some(at) = self.returns_at(&cell, around.now).filter(|_| source == Source::New) {
-            self.opens_at = Some(self.opens_at.map_or(at, |opens| opens.min(at)));
+            self.departing.parked.wait_until(at);
             return None;
         }
-        let (now, flow, round_trip) = (around.now, treatment.flow, self.round_trip);
+        let (now, flow, round_trip) = (around.now, treatment.flow, self.choices.round_trip);
         // A lane waits for what is sent again, however much of its flow is behind it.
         let backlog = match source {
-            Source::New => self.outgoing.len() + self.ring.cell(self.run[0]).behind as usize,
+            Source::New => self.departing.new.len() + self.ring.cell(self.run[0]).behind as usize,
             _ => cells,
         };
         let waiting = Waiting { now, peer, flow, reach, cells, cell_bytes, backlog, round_trip };
-        let Some(share) = self.policies.of(treatment).share(&self.choices, &waiting) else {
+        let Some(share) = self.policies.of(treatment).share(&self.choices.links, &waiting) else {
             self.note_held(now, &cell);
             return None;
         };
@@ -140,101 +193,71 @@ impl Sender {
     /// How many cells of `run` may go by a link in one batch. A lane waits for a cell that takes a further link, so no cell of another lane goes
     /// with it.
     fn together(&self, index: usize) -> usize {
-        if self.choices[index].skew <= self.least_skew() + NEAR {
+        if self.choices.links[index].skew <= self.choices.least_skew() + NEAR {
             return self.run.len();
         }
         let lane = |slot: &u64| self.ring.cell(*slot).lane;
         self.run.iter().take_while(|slot| lane(slot) == lane(&self.run[0])).count()
     }
 
-    fn least_skew(&self) -> Duration {
-        self.choices.iter().map(|choice| choice.skew).min().unwrap_or_default()
-    }
-
     /// Puts the slots that one batch can carry into `run` and the links that can carry them into `choices`. Returns
     /// the peer, and where they wait.
     pub(super) fn gather_run(&mut self, around: &mut Around<'_>) -> Option<(u16, Source)> {
-        if self.resend.is_empty()
+        if self.departing.again.is_empty()
             && let Some(replicas) = self.gather_replicas(around)
         {
             return Some(replicas);
         }
         loop {
-            let again = !self.resend.is_empty();
+            let again = !self.departing.again.is_empty();
             let source = if again { Source::Again } else { Source::New };
-            let repair = self.resend.front().map(|repair| repair.slot);
-            let slot = repair.or_else(|| self.outgoing.front().copied())?;
+            let slot = self.departing.get(source, 0)?;
             let cell = *self.ring.cell(slot);
             let kept = !again || self.ring.keeps(slot);
             let bytes = self.sealed_bytes(slot, around.sessions);
             self.list_choices(cell.peer, bytes, around);
-            if kept && !self.choices.is_empty() && !self.fit.gives_up(around.now, bytes) {
+            if kept && !self.choices.links.is_empty() && !self.fit.gives_up(around.now, bytes) {
                 self.list_run(slot, source, around.sessions);
                 return Some((cell.peer, source));
             }
             around.counters.drop_no_link += 1;
-            self.drop_first(source, 1);
+            self.departing.drop_first(&mut self.ring, source, 1);
         }
     }
 
     /// Lists the links to a peer that are up and take cells of so many bytes, as far as data avoids none of them more than another;
     /// the doubted ones when none is up.
     pub(super) fn list_choices(&mut self, index: u16, bytes: usize, around: &Around<'_>) {
-        self.choices.clear();
+        self.choices.links.clear();
         let paths = around.links.paths(index).filter(|_| around.sessions.may_send(index));
         let Some(paths) = paths else { return };
-        self.round_trip = paths.round_trip(Reach::Near);
-        let fitting = || {
-            let takes = |path: &Outbound, link: &Link| path.cell_max(link.settings.cell_max);
-            let ways = paths.outbound.iter().zip(around.links.all()).zip(0..);
-            ways.filter(move |((path, link), _)| usize::from(takes(path, link)) >= bytes)
-        };
+        self.choices.round_trip = paths.round_trip(Reach::Near);
+        let takes =
+            |path: &Outbound, link: &Link| usize::from(path.cell_max(link.settings.cell_max)) >= bytes;
         // A cell that is too long for the only path that is up is not worth waiting for.
         let any_up = paths.outbound.iter().any(|path| path.up);
         let usable = |path: &Outbound| if any_up { path.up } else { path.doubted };
+        let ways = paths.outbound.iter().zip(around.links.all()).zip(0..);
+        let ways = ways.filter(|((path, link), _)| takes(path, link) && usable(path));
         let avoidance = |path: &Outbound, link: &Link| path.avoidance(&link.settings);
-        let ways = || fitting().filter(|((path, _), _)| usable(path));
-        let least = ways().map(|((path, link), _)| avoidance(path, link)).min();
-        let chosen = ways().filter(|((path, link), _)| Some(avoidance(path, link)) == least);
-        // Where all know what they carry, the sender foresees when a cell arrives; what the peer reports is as old as the way is long.
+        let least = ways.clone().map(|((path, link), _)| avoidance(path, link)).min();
+        let chosen = ways.filter(|((path, link), _)| Some(avoidance(path, link)) == least);
         let shortest = delays::shortest(chosen.clone().map(|((path, _), _)| path.congestion.way()));
-        let behind = |path: &Outbound| shortest.map_or(Duration::ZERO, |_| path.congestion.wait(around.now));
-        let skew = |path: &Outbound| {
-            path.congestion
-                .way()
-                .zip(shortest)
-                .map_or(path.skew, |(way, shortest)| delays::beyond(way, shortest))
-        };
-        let opens = |path: &Outbound, link: &Link| {
-            path.opens_in(around.now).max(link.ceiling.opens_at().since(around.now))
-        };
-        self.choices.extend(chosen.map(|((path, link), number)| Choice {
-            link: number,
-            wait: link.wait().max(behind(path)),
-            rate: path.rate(link),
-            speed: link.settings.rate.or(link.load.speed()).map(|bits| bits / 8),
-            receives: link.settings.receives.or(link.load.speed()).map(|bits| bits / 8),
-            others: link.load.others(),
-            received: link.load.received(),
-            weight: link.settings.weight,
-            skew: skew(path),
-            is_far: path.is_far,
-            round_trip: path.round_trip.unwrap_or_default(),
-            full: link.is_full(around.now) || path.is_full(around.now),
-            opens: path.congestion.way().filter(|_| !link.full).map(|_| opens(path, link)),
-        }));
-        if let Some(peer) = self.peers.get_mut(usize::from(index)) {
-            peer.far_links.note(&self.choices);
+        self.choices
+            .links
+            .extend(chosen.map(|((path, link), number)| choice(around.now, number, path, link, shortest)));
+        if let Some(peer) = self.peers.get_mut(index) {
+            peer.far_links.note(&self.choices.links);
         }
     }
 
     /// Whether frames that are about to be read might fill the batch in `run`.
     pub(super) fn may_be_filled(&self, source: Source, sessions: &Sessions) -> bool {
-        let is_last = source == Source::New && self.run.len() == self.outgoing.len();
+        let is_last = source == Source::New && self.run.len() == self.departing.new.len();
         let is_full = || self.run.len() == self.batch_cells(self.run[0], sessions);
         let bytes = |slot| self.ring.cell_bytes(slot);
         let is_closed = || bytes(self.run[self.run.len() - 1]) < bytes(self.run[0]);
-        self.expects_frames && is_last && !is_full() && !is_closed()
+        self.reading.goes_on && is_last && !is_full() && !is_closed()
     }
 
     /// Cells as long as the one in a slot that fit into a batch.
@@ -250,11 +273,7 @@ impl Sender {
         let most = self.batch_cells(slot, sessions);
         while self.run.len() < most {
             let next = self.run.len();
-            let slot = match source {
-                Source::New => self.outgoing.get(next).copied(),
-                Source::Again => self.resend.get(next).map(|repair| repair.slot),
-                Source::Copies(link) => self.replicas.waiting(link).get(next).copied(),
-            };
+            let slot = self.departing.get(source, next);
             let Some(slot) = slot.filter(|slot| self.ring.keeps(*slot)) else { return };
             let cell = self.ring.cell(slot);
             let alike = cell.peer == first.peer && cell.treatment == first.treatment;
@@ -267,13 +286,28 @@ impl Sender {
             }
         }
     }
+}
 
-    /// The first cells that wait no longer do.
-    pub(super) fn drop_first(&mut self, source: Source, cells: usize) {
-        match source {
-            Source::New => self.outgoing.drain(..cells).for_each(|slot| self.ring.release(slot)),
-            Source::Again => drop(self.resend.drain(..cells)),
-            Source::Copies(link) => self.replicas.drop_first(link, cells),
-        }
+/// What is known of a link with this number and the path over it. `shortest`: the shortest way to the peer, where all know what they carry: then
+/// the sender foresees when a cell arrives; what the peer reports is as old as the way is long.
+fn choice(now: Instant, number: u8, path: &Outbound, link: &Link, shortest: Option<u32>) -> Choice {
+    let way = path.congestion.way();
+    let foreseen = way.zip(shortest);
+    let measured = |stated: Option<u64>| stated.or(link.load.speed()).map(|bits| bits / 8);
+    let opens = || path.opens_in(now).max(link.ceiling.opens_at().since(now));
+    Choice {
+        link: number,
+        wait: link.wait().max(shortest.map_or(Duration::ZERO, |_| path.congestion.wait(now))),
+        rate: path.rate(link),
+        speed: measured(link.settings.rate),
+        receives: measured(link.settings.receives),
+        others: link.load.others(),
+        received: link.load.received(),
+        weight: link.settings.weight,
+        skew: foreseen.map_or(path.skew, |(way, shortest)| delays::beyond(way, shortest)),
+        is_far: path.is_far,
+        round_trip: path.round_trip.unwrap_or_default(),
+        full: link.is_full(now) || path.is_full(now),
+        opens: way.filter(|_| !link.full).map(|_| opens()),
     }
 }

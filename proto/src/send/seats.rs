@@ -6,6 +6,7 @@ use crate::link::nic::Link;
 use crate::policy::{Choosing, Seen, Waiting};
 use crate::send::{Around, Sender};
 use crate::wire::cell::LINKS;
+use crate::wire::numbered::Numbered;
 use core::time::Duration;
 
 /// The links to a peer that programs may use.
@@ -15,8 +16,8 @@ pub(crate) struct Seats {
     pub(crate) links: u16,
     pub(crate) choosing: Choosing,
     /// Bytes per second of each link, and how much later than by the nearest a frame arrives, for whom flows are spread.
-    pub(crate) speeds: [u64; LINKS],
-    pub(crate) delays: [Duration; LINKS],
+    pub(crate) speeds: Numbered<[u64; LINKS]>,
+    pub(crate) delays: Numbered<[Duration; LINKS]>,
 }
 
 impl Sender {
@@ -37,14 +38,14 @@ impl Sender {
 
     /// The links to a peer; `None`: the policy needs cells. A bundle of one link has nothing to choose.
     pub(crate) fn seats(&mut self, index: u16, around: &Around<'_>) -> Option<Seats> {
-        let choices = core::mem::take(&mut self.choices);
+        let choices = core::mem::take(&mut self.choices.links);
         self.list_choices(index, 0, around);
-        let mut open = core::mem::replace(&mut self.choices, choices);
+        let mut open = core::mem::replace(&mut self.choices.links, choices);
         let paths = around.links.paths(index);
         for choice in &mut open {
             // The kernel's queues are not the core's, and what it carries may show another rate.
             choice.full = false;
-            let measured = paths.and_then(|paths| paths.outbound[usize::from(choice.link)].programs.rate());
+            let measured = paths.and_then(|paths| paths.outbound[choice.link].programs.rate());
             choice.rate = measured.or(choice.rate);
         }
         let waiting = Waiting {
@@ -70,8 +71,7 @@ impl Sender {
         let (choosing, speeds) = self.policies.bundles().spread(&open)?;
         let mut seats = Seats { links: all, choosing, ..Seats::default() };
         for (choice, speed) in open.iter().zip(speeds) {
-            let link = usize::from(choice.link);
-            (seats.speeds[link], seats.delays[link]) = (speed, choice.skew);
+            (seats.speeds[choice.link], seats.delays[choice.link]) = (speed, choice.skew);
         }
         Some(seats)
     }

@@ -24,11 +24,24 @@ const FRAMES_BETWEEN: u16 = 256;
 /// Frames up to this length are copied behind others that wait; longer ones stay where they were read.
 const COPY_MAX: usize = 4_096;
 
+/// What was read since a batch was asked for.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Reading {
+    pub(super) frames: u16,
+    /// Cells that they became.
+    pub(super) cells: usize,
+    /// More frames are read before anything else is done.
+    pub(super) goes_on: bool,
+}
+
 impl Sender {
     /// Whether another frame is to be read before the next batch is asked for.
     pub(crate) fn wants_frames(&self, sessions: &Sessions) -> bool {
-        let few = self.cells_between < CELLS_BETWEEN && self.frames_between < FRAMES_BETWEEN;
-        few && !self.cells_change && self.takes_frames(sessions)
+        let Reading { frames, cells, .. } = self.reading;
+        cells < CELLS_BETWEEN
+            && frames < FRAMES_BETWEEN
+            && !self.fit.is_changing()
+            && self.takes_frames(sessions)
     }
 
     /// Whether frames are taken at all: not while as much waits as may, or all frames would have to wait for one peer.
@@ -38,7 +51,7 @@ impl Sender {
 
     /// Whether more frames are read as soon as no batch is left to be sent: one that they might fill waits for them.
     pub(crate) fn expect_frames(&mut self, expected: bool) {
-        self.expects_frames = expected;
+        self.reading.goes_on = expected;
     }
 
     /// Where the next frame is to be read into: its virtio header, then its bytes.
@@ -48,7 +61,7 @@ impl Sender {
 
     /// A frame was read into [`Self::read_space`]: `length` bytes, virtio header included.
     pub(crate) fn handle_frame(&mut self, now: Instant, length: usize, around: &mut Around<'_>) {
-        self.frames_between += 1;
+        self.reading.frames += 1;
         if !(VNET + ETHERNET..=VNET + FRAME_MAX).contains(&length) {
             around.counters.drop_frame_length += 1;
             return;
@@ -155,7 +168,7 @@ impl Sender {
     }
 
     fn push(&mut self, like: Cell, place: Place, slots: Slots) {
-        self.cells_between += slots.cells;
+        self.reading.cells += slots.cells;
         self.queue.push(&mut self.ring, like.peer, place, slots);
     }
 }

@@ -74,7 +74,7 @@ impl Sender {
     pub(crate) fn poll_batch<'a>(&'a mut self, around: Around<'a>) -> Option<Batch<'a>> {
         let mut around = around;
         debug_assert!(self.flight.is_none(), "handle_sent comes between two batches");
-        (self.frames_between, self.cells_between) = (0, 0);
+        (self.reading.frames, self.reading.cells) = (0, 0);
         let (index, source, share) = loop {
             if self.wants_commit(around.sessions) {
                 self.commit(&mut around);
@@ -97,8 +97,8 @@ impl Sender {
         };
         let segment = self.sealed_bytes(self.run[0], around.sessions);
         let treatment = self.ring.cell(self.run[0]).treatment;
-        let link = self.choices[share.index].link;
-        let path = &around.links.paths(index)?.outbound[usize::from(link)];
+        let link = self.choices.links[share.index].link;
+        let path = &around.links.paths(index)?.outbound[link];
         let room = around.links[link].batch_limit().min(path.batch_limit(around.now)) / segment as u64;
         let cells = share.cells.min(self.run.len()).min(usize::try_from(room).unwrap_or(usize::MAX).max(1));
         // Known before any number is taken: a batch that is not handed out takes none.
@@ -115,7 +115,7 @@ impl Sender {
         let Some(peer) = around.sessions.table().get(index) else { return 0 };
         let (epoch, session) = (peer.epoch(), peer.session_out);
         let Some(paths) = around.links.paths_mut(index) else { return 0 };
-        let path = &mut paths.outbound[usize::from(link)];
+        let path = &mut paths.outbound[link];
         let first = path.numbers.next();
         let mut bytes = 0;
         for slot in &self.run[..cells] {
@@ -172,7 +172,7 @@ impl Sender {
         let counters = &mut out.counters;
         links.handle_sent(now, (flight.peer, flight.link), flight.cells, flight.bytes);
         if flight.source == Source::New
-            && let Some(peer) = self.peers.get_mut(usize::from(flight.peer))
+            && let Some(peer) = self.peers.get_mut(flight.peer)
         {
             peer.repairs.earn(flight.cells);
             let cell = *self.ring.cell(self.run[0]);
@@ -190,13 +190,13 @@ impl Sender {
         }
         let policy = self.policies.of(flight.treatment);
         policy.handle_sent(flight.treatment.flow, flight.link, flight.bytes as u64);
-        self.drop_first(flight.source, flight.cells);
+        self.departing.drop_first(&mut self.ring, flight.source, flight.cells);
     }
 
     /// Cells have not left. Their numbers are returned if that is certain: no number seals two cells.
     fn take_back(&mut self, flight: &Flight, links: &mut Links, numbers: fn(&mut Outbound, usize)) {
         if let Some(paths) = links.paths_mut(flight.peer) {
-            numbers(&mut paths.outbound[usize::from(flight.link)], flight.cells);
+            numbers(&mut paths.outbound[flight.link], flight.cells);
         }
         for slot in &self.run[..flight.cells] {
             self.ring.cell_mut(*slot).copies -= 1;

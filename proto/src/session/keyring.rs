@@ -12,6 +12,7 @@ use crate::security::{Number, PublicKey, Rekey, SessionKeys, TAG};
 use crate::session::replay::Replay;
 use crate::time::Instant;
 use crate::wire::cell::LINKS;
+use crate::wire::numbered::Numbered;
 use alloc::boxed::Box;
 use core::fmt;
 use core::time::Duration;
@@ -72,7 +73,7 @@ pub(crate) struct Keyring {
     /// Keys that the peer sealed with before.
     previous: Option<Epoch>,
     /// The numbers received on each of the peer's links, whatever the epoch.
-    windows: Box<[Replay; LINKS]>,
+    windows: Box<Numbered<[Replay; LINKS]>>,
 }
 
 /// Why a sealed cell was refused.
@@ -87,7 +88,7 @@ pub(crate) enum Refused {
 impl Keyring {
     /// The keys of a session that begins.
     pub(crate) fn new(now: Instant, agreed: Agreed) -> Self {
-        let windows = Box::new(core::array::from_fn(|_| Replay::default()));
+        let windows = Box::new(Numbered(core::array::from_fn(|_| Replay::default())));
         Self { peer: agreed.peer, current: Epoch::new(now, agreed), next: None, previous: None, windows }
     }
 
@@ -177,13 +178,13 @@ impl Keyring {
         header: &[u8],
         sealed: &mut [u8],
     ) -> Result<(), Refused> {
-        if !self.windows[usize::from(number.link)].is_new(number.seq) {
+        if !self.windows[number.link].is_new(number.seq) {
             return Err(Refused::Replayed);
         }
         if !self.open_under(now, epoch, number, header, sealed) {
             return Err(Refused::Forged);
         }
-        self.windows[usize::from(number.link)].note(number.seq);
+        self.windows[number.link].note(number.seq);
         Ok(())
     }
 

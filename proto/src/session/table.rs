@@ -3,11 +3,10 @@
 //! On the path a cell's session number gives its peer's index in one step.
 
 use crate::session::keyring::Keyring;
+use crate::session::peers::ByPeer;
 use crate::time::Instant;
 use crate::wire::cell::session_start;
 use crate::wire::hello::{Hello, Name, NodeId};
-use alloc::boxed::Box;
-use alloc::vec::Vec;
 
 /// Peers of one bundle: their index takes ten bits of the session number.
 pub(crate) const PEERS_MAX: usize = 1 << SLOT_BITS;
@@ -75,10 +74,10 @@ const fn place(session: u16) -> u16 {
     session & ((1 << SLOT_BITS) - 1)
 }
 
-/// All sessions, by the index of their peer.
+/// All sessions.
 #[derive(Debug)]
 pub(crate) struct Table {
-    slots: Vec<Option<Box<Session>>>,
+    slots: ByPeer<Session>,
     /// This node's.
     incarnation: u64,
     /// Session numbers drawn since start.
@@ -88,41 +87,39 @@ pub(crate) struct Table {
 impl Table {
     /// No sessions. `incarnation` is this node's.
     pub(crate) fn new(incarnation: u64) -> Self {
-        Self { slots: Vec::new(), incarnation, drawn: 0 }
+        Self { slots: ByPeer::default(), incarnation, drawn: 0 }
     }
 
     pub(crate) fn get(&self, index: u16) -> Option<&Session> {
-        self.slots.get(usize::from(index))?.as_deref()
+        self.slots.get(index)
     }
 
     pub(crate) fn get_mut(&mut self, index: u16) -> Option<&mut Session> {
-        self.slots.get_mut(usize::from(index))?.as_deref_mut()
+        self.slots.get_mut(index)
     }
 
     /// All indices that peers have, and some that none has.
     pub(crate) fn indices(&self) -> impl Iterator<Item = u16> + use<> {
-        #[expect(clippy::cast_possible_truncation, reason = "below PEERS_MAX")]
-        let end = self.slots.len() as u16;
-        0..end
+        self.slots.indices()
     }
 
     /// The peer, if there is just one.
     pub(crate) fn only(&self) -> Option<u16> {
-        let mut present = self.slots.iter().zip(0..).filter(|(slot, _)| slot.is_some());
-        present.next().filter(|_| present.next().is_none()).map(|(_, index)| index)
+        let mut present = self.slots.iter();
+        present.next().filter(|_| present.next().is_none()).map(|(index, _)| index)
     }
 
     /// All sessions.
     pub(crate) fn iter(&self) -> impl Iterator<Item = &Session> {
-        self.slots.iter().flatten().map(Box::as_ref)
+        self.slots.values()
     }
 
     pub(super) fn iter_mut(&mut self) -> impl Iterator<Item = &mut Session> {
-        self.slots.iter_mut().flatten().map(Box::as_mut)
+        self.slots.values_mut()
     }
 
     pub(crate) fn find(&self, node: NodeId) -> Option<u16> {
-        self.indices().find(|index| self.get(*index).is_some_and(|session| session.node == node))
+        self.slots.iter().find(|(_, session)| session.node == node).map(|(index, _)| index)
     }
 
     /// The peer that puts this number into its cells to us.
@@ -146,12 +143,8 @@ impl Table {
     /// Admits a new peer under a session number that was drawn for it, and whose place is vacant.
     pub(crate) fn admit(&mut self, hello: &Hello, number: u16) -> u16 {
         let index = place(number);
-        let vacant = usize::from(index);
-        if vacant >= self.slots.len() {
-            self.slots.resize_with(vacant + 1, || None);
-        }
-        debug_assert!(self.slots[vacant].is_none(), "one peer in each place");
-        self.slots[vacant] = Some(Box::new(Session::new(hello, number)));
+        debug_assert!(self.get(index).is_none(), "one peer in each place");
+        self.slots.insert(index, Session::new(hello, number));
         index
     }
 
@@ -183,6 +176,6 @@ impl Table {
 
     /// Ends a session.
     pub(crate) fn remove(&mut self, index: u16) -> Option<NodeId> {
-        Some(self.slots.get_mut(usize::from(index))?.take()?.node)
+        Some(self.slots.remove(index)?.node)
     }
 }

@@ -33,7 +33,7 @@ impl World {
     fn new() -> Self {
         let mut pair = Pair::new(Cipher::ChaCha20Poly1305);
         for node in &mut pair.nodes {
-            for (link, path) in (0..).zip(&mut node.paths(0).outbound) {
+            for (link, path) in (0..).zip(node.outbound()) {
                 let address = core::net::Ipv6Addr::new(0xfe80, 0, 0, 0, 0, 0, 0, link);
                 path.end.kernel =
                     Some(KernelEnd { mac: [2, 0, 0, 0, 0, 1], address, port: 7421, orders: false });

@@ -44,7 +44,7 @@ fn sent(bundle: &mut Bundle, millis: u64) -> Vec<SocketAddr> {
     }
     // Who receives it says so.
     for index in bundle.sessions.table().indices() {
-        for path in &mut bundle.paths(index).outbound {
+        for path in bundle.paths(index).outbound.iter_mut() {
             path.congestion.restart(path.numbers.next());
         }
     }

@@ -48,9 +48,9 @@ impl Pair {
             join(pair.now, 0, &mut pair.nodes[node].split().1);
             let paths = pair.nodes[node].paths(0);
             for link in 0..LINK_COUNT {
-                paths.outbound[usize::from(link)].end.endpoint = Some(address(1 - node, link));
-                paths.outbound[usize::from(link)].end.cell_max = 1_452;
-                paths.paired[usize::from(link)] = Some(link);
+                paths.outbound[link].end.endpoint = Some(address(1 - node, link));
+                paths.outbound[link].end.cell_max = 1_452;
+                paths.paired[link] = Some(link);
             }
         }
         (0..10).for_each(|_| pair.pass(HEARTBEAT_QUIET));

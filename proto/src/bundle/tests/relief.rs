@@ -5,6 +5,7 @@ use crate::receive::lanes::Lanes;
 use crate::receive::relief::BUFFERS_LOW;
 use crate::receive::reorder::WINDOW;
 use crate::wire::cell::{LANES, NO_RECORD, session_start, wire_seq};
+use crate::wire::numbered::Numbered;
 use crate::wire::record::{self, FRAME_MAX, PREFIX, RECORD_START_MIN, VNET};
 use alloc::vec;
 
@@ -15,7 +16,7 @@ struct Speaker {
     from: SocketAddr,
     session: u16,
     link_seq: u64,
-    lane_seqs: [u64; LANES],
+    lane_seqs: Numbered<[u64; LANES]>,
 }
 
 impl Speaker {
@@ -27,12 +28,12 @@ impl Speaker {
         let index = bundle.find(node).unwrap();
         let session = bundle.session(index).session_in;
         let first = session_start(number.into(), bundle.sessions.incarnation(), session);
-        Self { from, session, link_seq: first, lane_seqs: [first; LANES] }
+        Self { from, session, link_seq: first, lane_seqs: Numbered([first; LANES]) }
     }
 
     /// The next cell of a lane.
     fn cell(&mut self, lane: u8, block_offset: u16, payload: &[u8]) -> Vec<u8> {
-        let lane_seq = &mut self.lane_seqs[usize::from(lane)];
+        let lane_seq = &mut self.lane_seqs[lane];
         let header = Header {
             kind: Kind::Data,
             epoch: 0,
@@ -108,7 +109,7 @@ fn gaps_of_many_peers_have_a_bounded_number_of_places_and_who_has_few_keeps_them
     for number in 10..70 {
         let mut hostile = Speaker::join(&mut bundle, number);
         for lane in 0..16 {
-            hostile.lane_seqs[usize::from(lane)] += WINDOW - 1;
+            hostile.lane_seqs[lane] += WINDOW - 1;
             let cell = hostile.cell(lane, NO_RECORD, &[0]);
             hostile.say(&mut bundle, &cell, 1);
             let lanes = (0..100).filter_map(|peer| bundle.receiver.get(peer));

@@ -3,10 +3,8 @@
 //! Beside [`crate::link::outbound`]. A peer would find that out by itself, but what has left is known here at once, and there only by a
 //! heartbeat that waits behind data.
 
-use crate::link::adaptive_timeout::AdaptiveTimeout;
-use crate::link::black_hole::Detector;
-use crate::link::gaps::Gaps;
 use crate::link::health::HEARTBEAT_BUSY;
+use crate::link::watch::Watch;
 use crate::time::Instant;
 use crate::wire::cell::wire_seq;
 use core::time::Duration;
@@ -21,15 +19,11 @@ pub(crate) struct Receipts {
     pub(crate) behind: u64,
     /// When reports last showed that something new was received.
     progressed: Instant,
-    pub(crate) gaps: Gaps,
-    black_hole: Detector,
+    pub(crate) watch: Watch,
     /// The first heartbeat that it is not known to have received, and when that was written.
     heartbeat: Option<(u64, Instant)>,
     /// Cells before `next` that it has not received, modulo 2^32.
     lacks: u32,
-    /// By how much that grew at the latest report of something new.
-    skipped: u64,
-    pub(crate) timeout: AdaptiveTimeout,
 }
 
 impl Receipts {
@@ -39,12 +33,9 @@ impl Receipts {
             reports: 0,
             behind: 0,
             progressed: now,
-            gaps: Gaps::new(now),
-            black_hole: Detector::default(),
+            watch: Watch::new(now),
             heartbeat: None,
             lacks: 0,
-            skipped: 0,
-            timeout: AdaptiveTimeout::new(now),
         }
     }
 
@@ -56,7 +47,7 @@ impl Receipts {
     /// The path is used from now on: what was missing before is no black hole.
     pub(super) fn rise(&mut self, now: Instant) {
         self.progressed = now;
-        self.black_hole = Detector::default();
+        self.watch.restart();
     }
 
     /// The number after the highest that the peer has received.
@@ -92,25 +83,24 @@ impl Receipts {
         if received > self.next && received <= last {
             let lacks = wire_seq(received).wrapping_sub(count);
             let more = lacks.wrapping_sub(self.lacks).cast_signed().max(0);
-            self.skipped = u64::from(more.cast_unsigned());
+            self.watch.handle_skipped(u64::from(more.cast_unsigned()));
             // Nothing was lost, so what was waited for in vain has come.
             let has_all = core::mem::replace(&mut self.lacks, lacks) == lacks;
-            was_in_vain = has_all && self.timeout.handle_seq(now, self.next);
-            self.gaps.note_cells(now, received - self.next);
+            was_in_vain = has_all && self.watch.handle_seq(now, self.next);
+            self.watch.gaps.note_cells(now, received - self.next);
             self.next = received;
             self.heartbeat = self.heartbeat.filter(|(number, _)| *number >= received);
             self.progressed = now;
         }
-        self.black_hole.note(now, departed, self.next);
+        self.watch.note(now, departed, self.next);
         was_in_vain
     }
 
     /// Whether the peer reports, but has received nothing of what has left; its report was written at `as_of` or later. Cells may be `late`
     /// by so much. Returns what is overdue, and for how long.
     pub(super) fn overdue(&self, as_of: Instant, late: Duration) -> Option<(u64, Duration)> {
-        let late = late + self.timeout.extra(as_of) + Detector::extra_after_loss(self.skipped);
-        let overdue = self.black_hole.overdue(as_of, self.next, late, 0);
         let lacks_heartbeat = self.heartbeat.is_some_and(|(_, at)| as_of.since(at) >= HEARTBEAT_BUSY);
-        overdue.filter(|_| lacks_heartbeat && as_of.since(self.progressed) >= self.gaps.limit())
+        let overdue = self.watch.overdue(as_of, (self.next, self.progressed), late, 0);
+        overdue.filter(|_| lacks_heartbeat)
     }
 }

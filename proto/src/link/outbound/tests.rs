@@ -36,7 +36,7 @@ fn a_path_is_left_when_a_heartbeat_is_missing_too() {
     const CELLS: u64 = 30;
     let at = |millis: u64| Instant::from_nanos(millis * 1_000_000);
     let mut path = Outbound::new(at(0));
-    path.receipts.gaps = Gaps::steady(at(0));
+    path.receipts.watch.gaps = Gaps::steady(at(0));
     (0..CELLS).for_each(|slot| _ = path.numbers.take(Some(slot)));
     path.numbers.mark(0);
     path.handle_received(at(1_000), 0, 0, 0);
