@@ -13,6 +13,7 @@
 #![forbid(unsafe_code)]
 
 pub mod client;
+pub mod counters;
 mod entry;
 pub mod kinds;
 pub mod origin;

@@ -10,8 +10,7 @@ use std::os::unix::process::CommandExt;
 use std::process::Command;
 
 use anyhow::Context;
-
-use crate::error::BadInput;
+use tabane_config::problem::BadInput;
 
 /// Replaces this process by the program `tabane-COMMAND`; returns only if that fails.
 pub(crate) fn execute(command: &str, arguments: &[OsString]) -> anyhow::Result<()> {

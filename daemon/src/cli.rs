@@ -18,20 +18,21 @@ use clap::{Args, CommandFactory, Parser, Subcommand};
 use tabane_api::{AskError, Origin};
 use tabane_config::Config;
 use tabane_config::key::{Key, KeyError, Owner, public};
-use tabane_config::problem::quoted;
+use tabane_config::problem::{BadInput, quoted};
 use tabane_config::settings::{Given, Settings};
 use tabane_io::tap::{DEVICE_NAME_ALLOWED, is_device_name};
 
 use crate::doctor::{self, Asked};
-use crate::error::{BadInput, report};
 use crate::init::{self, InitFlags, JoinFlags};
 use crate::metrics::Format;
 use crate::save::KeyFiles;
 use crate::stdout::print;
-use crate::{background, beside, log, names, reload, remote, run, save, stderr, top, trace, why};
+use crate::{background, beside, names, reload, remote, run, save, top, trace, why};
 use again::BundleAndFile;
 pub(crate) use again::read_again;
 use live::{ClassChange, LinkChange, PeerChange};
+use tabane_process::exit::report;
+use tabane_process::{log, stderr};
 use up::UpFlags;
 pub(crate) use words::is_file;
 

@@ -15,8 +15,9 @@ mod server;
 #[cfg(test)]
 mod tests;
 
-pub use gate::{Group, Right};
+pub use gate::Right;
 pub use server::{BindError, Listener, Server};
+pub use tabane_process::sandbox::account::Group;
 
 /// The answer that says only that it is done: `{}`.
 pub fn done() -> serde_json::Value {

@@ -3,13 +3,13 @@
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
+use tabane_config::problem::BadInput;
 use tabane_config::{Cidr, Config};
 use tabane_io::ethtool;
 use tabane_io::netlink::{self, DeviceSettings};
 use tabane_io::{Gates, Offload, Tap, TapQueue, TapSpec};
 use tabane_proto::{Bundle, Instant};
 
-use crate::error::BadInput;
 use crate::offloading::Offloading;
 use crate::reach::Reach;
 
@@ -32,9 +32,6 @@ pub(crate) struct Device {
     /// Gates that refuse frames of flows with a long queue, if the kernel has what it takes.
     gates: Option<Gates>,
 }
-
-/// Name, meaning and value of a counter.
-type Counter = (&'static str, &'static str, fn(&Device) -> u64);
 
 impl Device {
     /// Opens the device and sets it up; [`Self::raise`] does the rest. `mac`: the device's address.
@@ -196,14 +193,10 @@ impl Device {
         }
     }
 
-    /// What it counts: name, meaning and value.
-    pub(crate) const COUNTERS: [Counter; 3] = [
-        ("device_refused", "Frames that the kernel did not take at the device.", |device| {
-            device.refused.load(Ordering::Relaxed)
-        }),
-        ("device_unread", "Errors of reading the device.", |device| device.unread.load(Ordering::Relaxed)),
-        ("device_unwatched", "Errors of epoll.", |device| device.unwatched.load(Ordering::Relaxed)),
-    ];
+    /// What it counts, in the order of [`tabane_api::counters::OF_DEVICE`].
+    pub(crate) fn counts(&self) -> [u64; 3] {
+        [&self.refused, &self.unread, &self.unwatched].map(|count| count.load(Ordering::Relaxed))
+    }
 }
 
 /// The result of a change of an address; what somebody has done already is done.

@@ -24,10 +24,10 @@ mod wiring;
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use crate::error::Found;
 use crate::stdout::{line, print};
 use report::{Area, Finding, Report};
 use subject::{Bundle, Subject};
+use tabane_process::exit::Found;
 
 /// How long the bundle and the NICs are watched.
 const WATCH: Duration = Duration::from_millis(1_100);

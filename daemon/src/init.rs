@@ -20,13 +20,12 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use tabane_config::classes::policy_names;
 use tabane_config::key::{Key, KeyError, Owner};
-use tabane_config::problem::quoted;
+use tabane_config::problem::{BadInput, quoted};
 use tabane_config::{Cidr, LinkConfig, Mtu, PORT, Ports, parse_link};
 use tabane_io::tap::is_device_name;
 use tabane_proto::PolicyKind;
 use zeroize::Zeroizing;
 
-use crate::error::BadInput;
 use crate::stdout::print;
 use prompt::Prompt;
 pub(crate) use setup::DIRECTORY;

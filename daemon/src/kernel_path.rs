@@ -22,20 +22,17 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tabane_api::status::{KernelTraffic, PeerStatus};
 use tabane_config::{Config, DataPath, FixedConfig, LinkConfig, Mtu, Reordering, Security, link_name};
 use tabane_io::netlink;
-use tabane_kernel::{AgainCounts, Counts, Link, OVERHEAD, Plan, Reorder, ReorderCounts};
+use tabane_kernel::{Link, OVERHEAD, Plan, Reorder};
 use tabane_proto::{Bundle, Instant, KernelEnd};
 
-use crate::error::BadInput;
 use crate::events::EventLog;
 use crate::medium::{IPV6_LEAST, Medium, headers};
 use peers::{NODES, Peers};
+use tabane_api::counters::OF_PROGRAMS;
+use tabane_config::problem::BadInput;
 
 /// Ports above the workers' that are tried.
 const PORTS: u16 = 64;
-
-/// Name and meaning of what is counted beside the core.
-pub(crate) const DESCRIBED: [&[(&str, &str)]; 3] =
-    [Counts::DESCRIBED, AgainCounts::DESCRIBED, ReorderCounts::DESCRIBED];
 
 /// What carries the frames of a bundle.
 pub(crate) struct KernelPath {
@@ -195,7 +192,7 @@ impl KernelPath {
     pub(crate) fn counted(&self) -> impl Iterator<Item = (&'static str, u64)> {
         let running = self.programs.as_ref();
         let (counts, again, ordered) = running.map(|running| running.lock().counts()).unwrap_or_default();
-        let names = DESCRIBED.into_iter().flatten().map(|(name, _)| *name);
+        let names = OF_PROGRAMS.into_iter().flatten().map(|(name, _)| *name);
         let counts = counts.iter().chain(again.iter()).chain(ordered.iter());
         names.zip(counts.map(|(_, count)| count).collect::<Vec<_>>())
     }

@@ -8,7 +8,7 @@
 //! ```
 //!
 //! A command ends in one of four ways: 0, it did what was asked; 1, it failed while running; 2, what was asked
-//! cannot be done with this input or on this machine; 3, `doctor` has found something ([`error`]). Each error is one
+//! cannot be done with this input or on this machine; 3, `doctor` has found something ([`tabane_process::exit`]). Each error is one
 //! sentence on one line.
 
 mod background;
@@ -17,7 +17,6 @@ pub mod cli;
 pub mod control;
 mod device;
 mod doctor;
-pub mod error;
 pub mod events;
 #[cfg(test)]
 mod example;
@@ -29,7 +28,6 @@ mod in_force;
 mod init;
 mod kernel_path;
 mod links;
-pub mod log;
 mod machine;
 mod medium;
 pub mod metrics;
@@ -37,7 +35,7 @@ mod names;
 mod notify;
 mod offloading;
 mod priority;
-pub mod privileges;
+mod privileges;
 mod reach;
 mod refusal;
 mod reload;
@@ -50,7 +48,6 @@ pub mod screen;
 mod shell;
 pub mod snapshot;
 mod speeds;
-mod stderr;
 mod stdout;
 mod top;
 mod trace;

@@ -14,9 +14,12 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use anyhow::Context;
 use tabane_api::Entry;
+use tabane_config::address::GROUP;
 use tabane_config::{Config, DataPath, EtherConfig, FixedConfig, LinkConfig, WindowConfig, link_name};
 use tabane_io::netlink::{self, Nic, NicEvent};
-use tabane_io::{AnyLink, Engine, EtherLink, EtherSpec, MemLink, MemSpec, UdpLink, UdpSpec, now_ns};
+use tabane_io::{
+    AnyLink, Engine, EtherLink, EtherSpec, MemLink, MemSpec, RECEIVE_BUFFER, UdpLink, UdpSpec, now_ns,
+};
 use tabane_proto::wire::cell::LINKS;
 use tabane_proto::{LinkSettings, NicReport};
 use tabane_seal::sha256;
@@ -27,13 +30,10 @@ use crate::medium::{Medium, mtu_least};
 use crate::privileges::may_open_frames;
 use crate::refusal::Refusal;
 use crate::speeds::Speeds;
-use crate::worker::{Command, GROUP};
+use crate::worker::Command;
 use crate::workers::Workers;
 use greeted::greeted;
 pub(crate) use greeted::{Addresses, of_worker};
-
-/// Receive buffer of a socket: what arrives at 10 Gbit/s while the worker is not scheduled for 5 ms.
-pub(crate) const RECEIVE_BUFFER: usize = 7 << 20;
 
 /// The links, by number.
 pub(crate) struct Links<M: Machine = ThisMachine> {

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   families.rs ── what is said of a bundle, a link, a peer, a path ──┐
-//!   snapshot::counters ── every counter of the status ──────────────────┴── page ── exposition.rs ── text
+//!   tabane_api::counters ── every counter of the status ────────────────┴── page ── exposition.rs ── text
 //! ```
 //!
 //! Names are stable: a family may be added; none loses its name, its type or its meaning without a new MINOR version and a line in
@@ -19,9 +19,9 @@ mod tests;
 
 use std::io;
 
+use tabane_api::counters::counters;
 use tabane_api::{Request, Status};
 
-use crate::snapshot::counters;
 pub use exposition::Format;
 use exposition::{Labels, Number, Page};
 use families::{Kind, Link, OF_BUNDLE, OF_LINK, OF_PATH, OF_PEER, Path, Row};

@@ -3,10 +3,10 @@
 //! ```text
 //!   1  read    configuration, key files                      with the rights of who starts it
 //!   2  open    control socket, netlink, device, sockets      with the same; raises its priority
-//!   3  user    becomes `tabane`, without groups              account.rs; when it is root and there is such a user
-//!   4  rights  keeps CAP_NET_ADMIN and CAP_NET_RAW           capabilities.rs; can gain none (no_new_privs)
-//!   5  files   opens none any more                          files.rs; Landlock
-//!   6  calls   only those of a list; others end it          calls.rs; seccomp
+//!   3  user    becomes `tabane`, without groups              sandbox::account; when it is root and there is such a user
+//!   4  rights  keeps CAP_NET_ADMIN and CAP_NET_RAW           sandbox::capabilities; can gain none (no_new_privs)
+//!   5  files   opens none any more                          sandbox::files; Landlock
+//!   6  calls   only those of a list; others end it          sandbox::calls; seccomp
 //!              a thread without capabilities may ask NICs    speeds.rs
 //!   7  serve   workers and control socket start              only now is a byte of somebody else's read
 //! ```
@@ -16,24 +16,17 @@
 //!
 //! A stage that the kernel lacks is logged and skipped; the others stand. Model: `isolation.c` of passt.
 
-mod account;
-mod calls;
-mod capabilities;
-mod files;
-
 use anyhow::Context;
 use rustix::process::{DumpableBehavior, set_dumpable_behavior};
 use tabane_config::Config;
+use tabane_config::problem::BadInput;
+use tabane_process::sandbox::account::{self, Account, Group};
+use tabane_process::sandbox::calls::{self, Program};
+use tabane_process::sandbox::{CONTROL_GROUP, WATCH_GROUP, capabilities, files};
 
-use crate::control::{Group, Listener, Right};
-use crate::error::BadInput;
+use crate::control::{Listener, Right};
 use crate::speeds::Speeds;
-use account::Account;
-use calls::Program;
 
-/// Groups whose members may change a bundle, or look at it, when none is named.
-const CONTROL_GROUP: &str = "tabane-control";
-const WATCH_GROUP: &str = "tabane-watch";
 /// Group of `tabane-follow`, which may change the keys as well.
 const KEEPER_GROUP: &str = "tabane-follow";
 
@@ -91,30 +84,6 @@ impl Privileges {
         tracing::info!(uid, capabilities = kept, "sandbox: no files, listed system calls only");
         Ok(speeds)
     }
-}
-
-/// Confines the process that resolves names, before it is asked anything: stages 3 to 6 with other contents. It becomes the
-/// daemon's user, keeps no capability, and reads only the files that resolvers read. It has no Unix sockets, for the daemon's user
-/// may ask bundles, and may serve their names.
-pub(crate) fn confine_resolver(user: Option<&str>) -> anyhow::Result<()> {
-    Account::find(user)?.take_on()?;
-    capabilities::drop_all().context("cannot give up capabilities")?;
-    set_dumpable_behavior(DumpableBehavior::NotDumpable).context("cannot forbid core dumps")?;
-    files::hide_but_for_names().context("cannot give up files")?;
-    calls::restrict_resolver().context("cannot restrict system calls")
-}
-
-/// Confines `tabane web` before it reads what a stranger sends: stages 3 to 6 with other contents. Where root started it, it
-/// becomes a user who may look at bundles, or, when it `acts`, who may change them, and owns none. It keeps no capability, opens no
-/// file, and has no sockets but those it listens on and those to bundles.
-pub fn confine_web(acts: bool) -> anyhow::Result<()> {
-    // Users cannot be looked up any more afterwards.
-    tabane_api::trust::usual();
-    account::join(if acts { CONTROL_GROUP } else { WATCH_GROUP })?;
-    capabilities::drop_all().context("cannot give up capabilities")?;
-    set_dumpable_behavior(DumpableBehavior::NotDumpable).context("cannot forbid core dumps")?;
-    files::hide_but_for_bundles().context("cannot give up files")?;
-    calls::restrict(Program::Web).context("cannot restrict system calls")
 }
 
 /// Whether a bundle can add links of Ethernet frames while it runs: one that was started without any has given up the

@@ -8,11 +8,10 @@ use std::path::{Path, PathBuf};
 use anyhow::Context;
 use serde::Deserialize;
 use tabane_api::{Origin, Request, Told, origin};
-use tabane_config::problem::one_line;
+use tabane_config::problem::{BadInput, one_line};
 use tabane_config::{Config, read};
 
 use crate::cli::read_again;
-use crate::error::BadInput;
 use crate::remote;
 
 /// What a running bundle says of its configuration.

@@ -8,8 +8,8 @@ use anyhow::Context;
 use serde_json::Value;
 use tabane_api::{AskError, Entry, Request, Status};
 use tabane_config::key::{Key, KeyError, Owner};
+use tabane_config::problem::BadInput;
 
-use crate::error::BadInput;
 use crate::metrics::{self, Asked, Format};
 use crate::screen::{full, screen, verdict};
 use crate::stdout::{columns, has_colours, print, print_json, printable_json, say};

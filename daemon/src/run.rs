@@ -10,17 +10,18 @@ use std::time::Duration;
 
 use anyhow::Context;
 use tabane_api::Origin;
+use tabane_config::problem::BadInput;
 use tabane_config::{Config, FixedConfig, LinkConfig, Mtu, Security};
 use tabane_engine::fragments::Fragments;
 use tabane_io::netlink::{self, Watch};
 use tabane_io::{AnyLink, Signals, TapQueue, Waker, bounce, now_ns};
+use tabane_process::stderr;
 use tabane_proto::security::TAG;
 use tabane_proto::wire::record::{PREFIX, VNET};
 use tabane_proto::{Bundle, CELL_LEAST, Fdb, Instant, LinkSettings, Name, NodeId, Settings, fdb};
 
-use crate::control::Listener;
+use crate::control::{BindError, Listener};
 use crate::device::Device;
-use crate::error::BadInput;
 use crate::events::EventLog;
 use crate::group::{Protection, Trust};
 use crate::handover::Takeover;
@@ -34,7 +35,6 @@ use crate::priority;
 use crate::privileges::Privileges;
 use crate::running::{Handle, Running};
 use crate::speeds::Speeds;
-use crate::stderr;
 use crate::worker::{Command, Shared, Worker};
 
 /// Runs the bundle in the foreground until SIGTERM, SIGINT or a `stop` request, or until another process takes it over. `origin`: how
@@ -44,7 +44,7 @@ pub fn up(config: &Config, origin: Origin) -> anyhow::Result<()> {
     let privileges = Privileges::plan(config)?;
     let signals = Signals::block().context("cannot wait for signals")?;
     let resolver = Resolver::start(config).context("cannot start the process that resolves names")?;
-    let listener = Listener::bind(&config.name)?;
+    let listener = Listener::bind(&config.name).map_err(refusal)?;
     let watch = Watch::new()?;
     let media = media(config)?;
     let (config, sockets) = links::bind_all(config).map_err(BadInput::new)?;
@@ -98,6 +98,14 @@ pub fn upgrade(name: &str, file: Option<&Path>) -> anyhow::Result<()> {
     takeover.take().inspect_err(|_| kernel.close())?;
     running.begin(peers);
     running.run(&signals, watch, &privileges.open(listener), &notify, resolver)
+}
+
+/// A name that somebody else has is the user's to choose anew.
+fn refusal(error: BindError) -> anyhow::Error {
+    match error {
+        BindError::Io(_) => error.into(),
+        taken => BadInput::new(taken.to_string()).into(),
+    }
 }
 
 /// A worker with all that it needs, its thread not yet started.

@@ -17,10 +17,10 @@ use tabane_config::key::Key;
 use tabane_config::{Access, Config, FixedConfig, read};
 
 use crate::cli::read_again;
-use crate::error::BadInput;
 use crate::reload::Running;
 use crate::stdout::print;
 use edit::Edit;
+use tabane_config::problem::BadInput;
 
 /// What differs when the group keys do.
 const KEYS: &str = "group keys";

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use tabane_api::counters::{COPIED, OF_DEVICE};
 use tabane_api::status::{CompletionStatus, LinkStatus, PathState, PathStatus, PeerStatus, SealStatus};
 use tabane_config::key::public;
 use tabane_engine::fragments::Fragments;
@@ -11,7 +12,6 @@ use tabane_io::{AnyLink, Bounce};
 use tabane_proto::{Bundle, Counters};
 
 use crate::device::Device;
-use crate::kernel_path;
 
 /// One worker's state.
 #[derive(Debug)]
@@ -92,21 +92,10 @@ pub(crate) fn known(bundle: &Bundle, links: &[LinkStatus]) -> Vec<PeerStatus> {
     peers.collect()
 }
 
-/// Name and meaning of a counter.
-const COPIED: (&str, &str) =
-    ("frames_copied", "Frames of which pieces were copied into one before the device took them.");
-
-/// Name and meaning of every counter of a status, in the order of the path.
-pub fn counters() -> impl Iterator<Item = (&'static str, &'static str)> {
-    let of_workers = Counters::described().chain(receive::Counters::described()).chain([COPIED]);
-    let of_device = Device::COUNTERS.map(|(name, meaning, _)| (name, meaning));
-    of_workers.chain(of_device).chain(kernel_path::DESCRIBED.into_iter().flatten().copied())
-}
-
 /// The counters of all workers and of the device together.
 pub(crate) fn sum<'a>(workers: impl Iterator<Item = &'a Snapshot>, device: &Device) -> BTreeMap<String, u64> {
-    let of_device = Device::COUNTERS.map(|(name, _, count)| (name.to_owned(), count(device)));
-    let mut total = BTreeMap::from(of_device);
+    let names = OF_DEVICE.map(|(name, _)| name.to_owned());
+    let mut total: BTreeMap<String, u64> = names.into_iter().zip(device.counts()).collect();
     let counted = |worker: &'a Snapshot| {
         let copied = [(COPIED.0, worker.copied)];
         worker.counters.named().chain(worker.waits.named()).chain(copied)

@@ -16,15 +16,14 @@ use anyhow::Context;
 use clap::Args;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use tabane_api::Status;
-use tabane_config::problem::one_line;
+use tabane_config::problem::{BadInput, one_line};
 use tabane_io::capture::{Capture, CaptureError, CaptureSpec, Seen};
 use tabane_io::{Signals, netlink};
 
-use crate::error::BadInput;
 use crate::remote::status_of;
-use crate::stderr::Stderr;
 use pcapng::Writer;
 use places::{Place, What, places};
+use tabane_process::stderr::Stderr;
 
 /// Least and most that can be kept of a packet, in bytes: an Ethernet header, and more than any packet has.
 const SIZE_MIN: u32 = 14;

@@ -14,7 +14,6 @@ mod links;
 mod wait;
 
 use std::io::{IoSlice, IoSliceMut};
-use std::net::Ipv6Addr;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender};
 use std::time::Duration;
@@ -34,8 +33,6 @@ pub(crate) use command::{Command, Files};
 use drain::Drain;
 use links::WatchedLink;
 
-/// Where greetings to everyone go: a transient link-local multicast group (RFC 4291, 2.7).
-pub(crate) const GROUP: Ipv6Addr = Ipv6Addr::new(0xff12, 0, 0, 0, 0, 0, 0x7461, 0x6261);
 /// Messages per receive call.
 const RECEIVE: usize = 4;
 /// Receive calls per link and turn.

@@ -7,11 +7,11 @@ use clap::{Args, Parser};
 use tabane_api::origin::key_of_service;
 use tabane_api::{AskError, Origin};
 use tabane_config::Config;
+use tabane_config::problem::BadInput;
 use tabane_config::settings::{Given, Settings};
 
 use super::words::is_file;
 use super::{Cli, Command};
-use crate::error::BadInput;
 
 /// Where the service manager puts what it hands to a service.
 const CREDENTIALS: &str = "/run/credentials/";

@@ -3,12 +3,11 @@
 use std::path::{Path, PathBuf};
 
 use tabane_api::AskError;
-use tabane_config::problem::quoted;
+use tabane_config::problem::{BadInput, quoted};
 use tabane_engine::receive::Method;
 use tabane_io::tap::{DEVICE_NAME_ALLOWED, is_device_name};
 use tabane_proto::PolicyKind;
 
-use crate::error::BadInput;
 use crate::init::DIRECTORY;
 
 /// The configuration file that is meant, and the bundle's name where it was named instead.

@@ -6,11 +6,11 @@
 use std::fs;
 use std::time::Duration;
 
+use tabane_io::RECEIVE_BUFFER;
 use tabane_io::netlink::{self, SocketState};
 
 use super::report::{Area, Finding};
 use super::subject::{Bundle, Subject};
-use crate::links::RECEIVE_BUFFER;
 
 /// The least that TCP should be let have: what Linux lets it have on a small machine is more.
 const TCP_LEAST: u64 = 256 << 10;

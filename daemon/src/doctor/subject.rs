@@ -6,12 +6,12 @@ use std::path::Path;
 use tabane_api::status::LinkStatus;
 use tabane_api::{AskError, Status};
 use tabane_config::address::is_ipv6_link_local;
+use tabane_config::problem::BadInput;
 use tabane_config::settings::Settings;
 use tabane_config::{Config, PORT, names_window};
 
 use super::Asked;
 use crate::cli::is_file;
-use crate::error::BadInput;
 use crate::remote::status_of;
 
 /// The status of a running bundle.

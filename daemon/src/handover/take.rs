@@ -10,11 +10,11 @@ use serde_json::Value;
 use tabane_api::origin::file_of_service;
 use tabane_api::socket::peer_of;
 use tabane_api::{AskError, Origin, Request, open_request, refusal};
+use tabane_config::problem::BadInput;
 use tabane_config::{Access, Config, FixedConfig, LinkConfig};
 use tabane_io::{AnyLink, Offload, Tap, TapQueue};
 
 use super::{BundleState, Talk, VERSION, Word};
-use crate::error::BadInput;
 use crate::in_force::Filed;
 use crate::links;
 use crate::medium::Medium;

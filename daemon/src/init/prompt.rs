@@ -4,9 +4,8 @@ use std::fs::{File, OpenOptions};
 use std::io::{BufRead, BufReader, Write};
 
 use rustix::termios::{LocalModes, OptionalActions, tcgetattr, tcsetattr};
+use tabane_config::problem::BadInput;
 use zeroize::Zeroizing;
-
-use crate::error::BadInput;
 
 /// Longest answer, in bytes.
 const ANSWER_MAX: u64 = 1_024;

@@ -10,12 +10,12 @@ use std::time::Duration;
 use anyhow::Context;
 use tabane_api::AskError;
 use tabane_config::key::Owner;
+use tabane_config::problem::BadInput;
 use tabane_config::settings::Settings;
 use tabane_config::{Cidr, Config, LinkConfig};
 
 use super::service;
 use super::token::Token;
-use crate::error::BadInput;
 
 /// Where the configurations of bundles are.
 pub(crate) const DIRECTORY: &str = "/etc/tabane";

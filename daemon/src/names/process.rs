@@ -2,7 +2,7 @@
 //!
 //! A daemon with named peers starts it before it gives up its rights. It is a fresh program and no fork, so that it holds no
 //! keys. Before the first question it gives up more than the daemon in one respect, all capabilities, and less in another:
-//! it reads the files that resolvers read ([`crate::privileges::confine_resolver`]). It reads names from its standard
+//! it reads the files that resolvers read ([`confine_resolver`]). It reads names from its standard
 //! input, a line each, writes an answer for each to its standard output, and ends with its input, so with the daemon.
 
 use std::io::{self, BufRead, Write};
@@ -13,9 +13,9 @@ use std::os::unix::process::CommandExt;
 use std::process::{Command, Stdio};
 
 use tabane_config::Config;
+use tabane_process::sandbox::confine_resolver;
 
 use super::{ADDRESSES_MAX, Answer, is_of_one_host};
-use crate::privileges::confine_resolver;
 
 /// The daemon's end of the conversation with the process.
 pub(crate) struct Resolver(UnixStream);

@@ -6,11 +6,10 @@ use tabane_config::classes::conditions;
 use tabane_config::difference::Part;
 use tabane_config::keys::{Row, rows};
 use tabane_config::links::keys::LINK_KEYS;
+use tabane_config::problem::BadInput;
 use tabane_config::{Config, LinkConfig, file};
 use tabane_proto::Class;
 use toml_edit::{Array, ArrayOfTables, DocumentMut, InlineTable, Item, Table, Value};
-
-use crate::error::BadInput;
 
 /// A file that is being edited.
 pub(super) struct Edit<'a> {

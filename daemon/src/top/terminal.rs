@@ -4,8 +4,7 @@ use std::io::{self, IsTerminal};
 
 use ratatui::crossterm::event::{self, Event, KeyEvent, KeyEventKind};
 use ratatui::{DefaultTerminal, Frame};
-
-use crate::error::BadInput;
+use tabane_config::problem::BadInput;
 
 /// The terminal while it shows a screen; dropping it gives it back. A panic gives it back, too, before it says anything.
 pub(super) struct Screen(DefaultTerminal);

@@ -3,12 +3,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
+use tabane_config::address::GROUP;
 use tabane_io::netlink;
 use tabane_io::overhear::{self, Ear};
 
 use super::Heard;
 use crate::doctor::subject::{Link, Subject};
-use crate::worker::GROUP;
 
 /// An ear at each NIC.
 pub(in crate::doctor) struct Ears(BTreeMap<String, Ear>);

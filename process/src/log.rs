@@ -6,7 +6,8 @@ use tracing_subscriber::filter::{LevelFilter, ParseError, Targets};
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
 
-use crate::error::BadInput;
+use tabane_config::problem::BadInput;
+
 use crate::stderr::Stderr;
 
 /// Variable with the filter: a level (`debug`), or levels by module (`info,tabane::control=trace`).

@@ -1,4 +1,4 @@
-//! Stage 5: no files.
+//! No files.
 //!
 //! Landlock without any rule: the process can open, make, list and execute nothing. It needs neither root nor an empty
 //! directory, so it works for every user who starts the daemon, unlike `chroot`. Landlock also denies TCP,
@@ -23,7 +23,7 @@ const OF_RESOLVERS: [&str; 8] =
 const SERVERS: &str = "/etc/resolv.conf";
 
 /// Takes all files away. On a kernel without Landlock the log says so.
-pub(super) fn hide() -> Result<(), RulesetError> {
+pub fn hide() -> Result<(), RulesetError> {
     let status = Ruleset::default()
         .set_compatibility(CompatLevel::BestEffort)
         .handle_access(AccessFs::from_all(NEWEST))?

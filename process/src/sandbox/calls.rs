@@ -1,4 +1,4 @@
-//! Stage 6: the system calls of a running bundle, those of its thread that asks NICs, and those of `tabane web`, whose sockets are
+//! The system calls of a running bundle, those of its thread that asks NICs, and those of `tabane web`, whose sockets are
 //! others.
 //!
 //! A call that is not listed ends the process by SIGSYS, and the kernel logs which call it was. The filter checks the
@@ -112,7 +112,7 @@ const CONTROLS: &[u64] =
 
 /// Whose calls are listed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Program {
+pub enum Program {
     /// A running bundle.
     Bundle {
         /// Whether links of Ethernet frames may be opened later.
@@ -127,7 +127,7 @@ pub(super) enum Program {
 }
 
 /// Restricts this thread, and those that it starts, to the listed calls. On a machine without seccomp the log says so.
-pub(super) fn restrict(program: Program) -> anyhow::Result<()> {
+pub fn restrict(program: Program) -> anyhow::Result<()> {
     if secure_computing_mode().is_err() || TargetArch::try_from(ARCH).is_err() {
         tracing::info!("no seccomp on this kernel or processor: any system call remains");
         return Ok(());

@@ -29,7 +29,7 @@ const NAMES: &str = "names ";
 fn end_of(call: &str) -> ExitStatus {
     let program = std::env::current_exe().expect("this program");
     let mut command = Command::new(program);
-    command.args(["--exact", "privileges::calls::tests::inner", "--test-threads", "1"]).env(MARK, call);
+    command.args(["--exact", "sandbox::calls::tests::inner", "--test-threads", "1"]).env(MARK, call);
     command.output().expect("started").status
 }
 

@@ -1,15 +1,14 @@
-//! How a command ends when it fails: sentences on stderr and an exit code.
+//! How a program ends when it fails: sentences on stderr and an exit code.
 //!
-//! Inside the binary errors are [`anyhow::Error`]s. Only this module decides which of them are the
+//! Inside a program errors are [`anyhow::Error`]s. Only this module decides which of them are the
 //! user's to correct (exit code 2), which are failures at run time (exit code 1), and which are findings (exit code 3).
 
 use std::io::Write;
 use std::process::ExitCode;
 
 use tabane_api::AskError;
-use tabane_config::problem::{Problem, one_line};
+use tabane_config::problem::{BadInput, one_line};
 
-use crate::control::BindError;
 use crate::stderr::Stderr;
 
 /// Exit code of a failure at run time.
@@ -27,39 +26,18 @@ pub const CODES: [(u8, &str); 4] = [
     (FOUND, "`tabane doctor` has found something."),
 ];
 
-/// A request that is impossible with this input or on this machine: a sentence for each reason, without the
-/// leading `tabane: `.
-#[derive(Debug, thiserror::Error)]
-#[error("{}", sentences.join("\n"))]
-pub struct BadInput {
-    sentences: Vec<String>,
-}
-
-impl BadInput {
-    /// One reason.
-    pub fn new(sentence: impl Into<String>) -> BadInput {
-        BadInput { sentences: vec![sentence.into()] }
-    }
-}
-
-impl From<Vec<Problem>> for BadInput {
-    fn from(problems: Vec<Problem>) -> BadInput {
-        BadInput { sentences: problems.iter().map(ToString::to_string).collect() }
-    }
-}
-
 /// Something is wrong with what was looked at; it has been printed.
 #[derive(Debug, thiserror::Error)]
 #[error("{count} {}", if *count == 1 { "finding" } else { "findings" })]
-pub(crate) struct Found {
+pub struct Found {
     /// How many findings.
-    pub(crate) count: usize,
+    pub count: usize,
 }
 
 /// Prints `error` on stderr, each sentence on a line of its own, and gives the exit code.
 pub fn report(error: &anyhow::Error) -> ExitCode {
     let (sentences, code) = match error.downcast_ref::<BadInput>() {
-        Some(bad_input) => (bad_input.sentences.clone(), BAD_INPUT),
+        Some(bad_input) => (bad_input.sentences().to_vec(), BAD_INPUT),
         None => (vec![format!("{error:#}")], code_of(error)),
     };
     for sentence in sentences {
@@ -73,8 +51,6 @@ fn code_of(error: &anyhow::Error) -> u8 {
     if error.downcast_ref::<Found>().is_some() {
         return FOUND;
     }
-    let taken =
-        matches!(error.downcast_ref(), Some(BindError::AlreadyRunning { .. } | BindError::Busy { .. }));
     let refused = matches!(
         error.downcast_ref(),
         Some(
@@ -85,7 +61,7 @@ fn code_of(error: &anyhow::Error) -> u8 {
                 | AskError::Refused { .. }
         )
     );
-    if taken || refused { BAD_INPUT } else { RUN_TIME }
+    if refused { BAD_INPUT } else { RUN_TIME }
 }
 
 #[cfg(test)]
@@ -103,8 +79,8 @@ mod tests {
 
     #[test]
     fn codes_survive_context() {
-        let taken = BindError::AlreadyRunning { name: "tb0".into(), pid: 4711 };
-        let error = Err::<(), _>(taken).context("starting").expect_err("an error");
+        let not_up = AskError::NotUp { name: "tb0".into() };
+        let error = Err::<(), _>(not_up).context("asking").expect_err("an error");
         assert_eq!(code_of(&error), BAD_INPUT);
         assert_eq!(code_of(&anyhow::anyhow!("broken")), RUN_TIME);
         assert_eq!(code_of(&Found { count: 2 }.into()), FOUND);

@@ -19,21 +19,21 @@ static QUEUE: OnceLock<Queue> = OnceLock::new();
 
 /// Starts the thread that writes to stderr. The caller has given up its rights before: the thread inherits what is
 /// left.
-pub(crate) fn detach() -> io::Result<()> {
+pub fn detach() -> io::Result<()> {
     let queue = QUEUE.get_or_init(Queue::default);
     std::thread::Builder::new().name("log".to_owned()).spawn(|| queue.run(&mut io::stderr()))?;
     Ok(())
 }
 
 /// Waits until stderr has taken the lines, for [`FLUSH_TIMEOUT`] at most.
-pub(crate) fn flush() {
+pub fn flush() {
     if let Some(queue) = QUEUE.get() {
         queue.flush(FLUSH_TIMEOUT);
     }
 }
 
 /// Stderr, directly until it is detached. Writing never fails.
-pub(crate) struct Stderr;
+pub struct Stderr;
 
 impl Write for Stderr {
     fn write(&mut self, line: &[u8]) -> io::Result<usize> {

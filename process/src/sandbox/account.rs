@@ -1,4 +1,4 @@
-//! Stage 3: the user that the daemon becomes.
+//! Another user: the one that a process becomes, and groups by their names.
 
 use anyhow::Context;
 use nix::unistd::{Group as GroupEntry, User};
@@ -6,17 +6,25 @@ use rustix::process::{Gid, Uid};
 use rustix::thread::{set_keep_capabilities, set_thread_groups, set_thread_res_gid, set_thread_res_uid};
 
 use tabane_api::trust::USUAL_USER;
-
-use crate::control::Group;
-use crate::error::BadInput;
+use tabane_config::problem::BadInput;
 
 /// The user who owns nothing.
 const NOBODY: &str = "nobody";
 
-/// Which user the daemon becomes.
-pub(super) enum Account {
+/// A group whose members may ask a bundle, or may look.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Group {
+    /// Its name, for those who are no members.
+    pub name: String,
+    /// Its number.
+    pub gid: u32,
+}
+
+/// Which user a process becomes.
+pub enum Account {
     /// Another user.
     Other {
+        /// Which one.
         user: User,
         /// Whether the configuration names it. The usual user may be missing, a named one may not.
         named: bool,
@@ -27,7 +35,7 @@ pub(super) enum Account {
 
 impl Account {
     /// The user of this name, else the usual one, if the process may become it.
-    pub(super) fn find(name: Option<&str>) -> Result<Self, BadInput> {
+    pub fn find(name: Option<&str>) -> Result<Self, BadInput> {
         let wanted = name.unwrap_or(USUAL_USER);
         let found =
             User::from_name(wanted).map_err(|error| BadInput::new(format!("user {wanted}: {error}")))?;
@@ -46,7 +54,7 @@ impl Account {
     }
 
     /// Becomes the user. Capabilities are kept for the next stage.
-    pub(super) fn take_on(&self) -> anyhow::Result<()> {
+    pub fn take_on(&self) -> anyhow::Result<()> {
         match self {
             Self::Other { user, named } => match change(user) {
                 // A user namespace may not map the usual user.
@@ -84,7 +92,7 @@ pub(super) fn join(group: &str) -> anyhow::Result<()> {
 }
 
 /// The group `name`, which `key` names.
-pub(super) fn group(key: &str, name: &str) -> Result<Group, BadInput> {
+pub fn group(key: &str, name: &str) -> Result<Group, BadInput> {
     match GroupEntry::from_name(name) {
         Ok(Some(group)) => Ok(Group { name: name.to_owned(), gid: group.gid.as_raw() }),
         Ok(None) => Err(BadInput::new(format!(

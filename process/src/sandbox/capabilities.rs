@@ -1,4 +1,4 @@
-//! Stage 4: the capabilities that links need when they are added later.
+//! Capabilities: all are given up, or all but those that links need when they are added later.
 //!
 //! - `CAP_NET_ADMIN`: socket buffers beyond `net.core.rmem_max` and `wmem_max` (`SO_RCVBUFFORCE`, `SO_SNDBUFFORCE`),
 //!   which follow the rate of each link all the time, and those of a link that joins.
@@ -16,7 +16,7 @@ use rustix::thread::{
 const UNPRIVILEGED: u16 = 1024;
 
 /// Gives up for ever all capabilities but those that are needed; returns the names of those that are left.
-pub(super) fn reduce(port: u16) -> rustix::io::Result<String> {
+pub fn reduce(port: u16) -> rustix::io::Result<String> {
     let kept = needed(port) & capabilities(None)?.permitted;
     keep(kept)?;
     let names = kept.iter_names().map(|(name, _)| name.to_lowercase());
@@ -24,7 +24,7 @@ pub(super) fn reduce(port: u16) -> rustix::io::Result<String> {
 }
 
 /// Gives up all capabilities for ever.
-pub(super) fn drop_all() -> rustix::io::Result<()> {
+pub fn drop_all() -> rustix::io::Result<()> {
     keep(CapabilitySet::empty())
 }
 
