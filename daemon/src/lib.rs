@@ -1,36 +1,25 @@
-//! The daemon `tabane` as a library, so that tests and fuzz targets reach the parts of the binary.
+//! The daemon of a bundle, `tabaned`, as a library, so that tests and fuzz targets reach its parts.
 //!
 //! ```text
-//!   cli ── flags ──┐
-//!                  ├─ tabane-config ── Config ── run ── the data path, until a signal or `stop`
-//!   TOML file ─────┘                              │
-//!   cli ── remote, status, top, trace ── control ─┘ one JSON line each way
+//!   tabane up, tabane upgrade ── Start, one JSON line ── start ── run ── the data path, until a signal or `stop`
+//!   tabane status, top, …     ── one JSON line each way ── control ─┘
 //! ```
 //!
-//! A command ends in one of four ways: 0, it did what was asked; 1, it failed while running; 2, what was asked
-//! cannot be done with this input or on this machine; 3, `doctor` has found something ([`tabane_process::exit`]). Each error is one
-//! sentence on one line.
+//! The rule of this crate: it has no command line and reads no file that a user names; what it is linked with is a list
+//! (`lab/tests/tidy.rs`).
 
-mod background;
-mod beside;
-pub mod cli;
 pub mod control;
 mod device;
-mod doctor;
 pub mod events;
-#[cfg(test)]
-mod example;
 #[doc(hidden)]
 pub mod fuzzing;
 mod group;
 mod handover;
 mod in_force;
-mod init;
 mod kernel_path;
 mod links;
 mod machine;
 mod medium;
-pub mod metrics;
 mod names;
 mod notify;
 mod offloading;
@@ -38,21 +27,15 @@ mod priority;
 mod privileges;
 mod reach;
 mod refusal;
-mod reload;
-mod remote;
 mod requests;
-pub mod run;
+mod run;
 mod running;
-mod save;
-pub mod screen;
 mod shell;
-pub mod snapshot;
+mod snapshot;
 mod speeds;
-mod stdout;
-mod top;
-mod trace;
-mod usage;
+mod start;
 mod watchdog;
-mod why;
 mod worker;
 mod workers;
+
+pub use start::main;

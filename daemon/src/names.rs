@@ -1,7 +1,7 @@
 //! The names of peers: when they are resolved, and what follows from their addresses.
 //!
 //! ```text
-//!   thread `names`, in the sandbox                        process `tabane resolve-names` (names/process.rs)
+//!   thread `names`, in the sandbox                        process `tabaned resolve-names` (names/process.rs)
 //!   whose peer is not reached?  ── name ─────────────>    asks the system: hosts file, DNS, whatever nsswitch.conf says
 //!   the workers greet           <─ Answer, JSON line ──
 //! ```
@@ -25,7 +25,7 @@ use tabane_io::now_ns;
 
 use crate::events::EventLog;
 use crate::links::Links;
-pub(crate) use process::{Resolver, serve};
+pub(crate) use process::{RESOLVE, Resolver, serve};
 
 /// How often the thread looks whose peer is not reached.
 const LOOK_EVERY: Duration = Duration::from_millis(500);

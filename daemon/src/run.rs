@@ -3,7 +3,6 @@
 //! The main thread opens everything, or takes the open files from the process that runs it, gives up its rights, starts
 //! a worker per queue, and leaves the rest to [`crate::running`].
 
-use std::path::Path;
 use std::sync::Arc;
 use std::sync::mpsc::{Sender, channel};
 use std::time::Duration;
@@ -11,7 +10,7 @@ use std::time::Duration;
 use anyhow::Context;
 use tabane_api::Origin;
 use tabane_config::problem::BadInput;
-use tabane_config::{Config, FixedConfig, LinkConfig, Mtu, Security};
+use tabane_config::{Access, Config, FixedConfig, LinkConfig, Mtu, Security};
 use tabane_engine::fragments::Fragments;
 use tabane_io::netlink::{self, Watch};
 use tabane_io::{AnyLink, Signals, TapQueue, Waker, bounce, now_ns};
@@ -39,7 +38,7 @@ use crate::worker::{Command, Shared, Worker};
 
 /// Runs the bundle in the foreground until SIGTERM, SIGINT or a `stop` request, or until another process takes it over. `origin`: how
 /// the configuration came to be.
-pub fn up(config: &Config, origin: Origin) -> anyhow::Result<()> {
+pub(crate) fn up(config: &Config, origin: Origin) -> anyhow::Result<()> {
     let filed = Filed { config: config.clone(), origin };
     let privileges = Privileges::plan(config)?;
     let signals = Signals::block().context("cannot wait for signals")?;
@@ -67,11 +66,11 @@ pub fn up(config: &Config, origin: Origin) -> anyhow::Result<()> {
     parts.running(workers, speeds)?.run(&signals, watch, &listener, &notify, resolver)
 }
 
-/// Takes the bundle `name` over from the process that runs it, and runs it as [`up`] does. `file` is for
+/// Takes the bundle `name` over from the process that runs it, and runs it as [`up`] does. `access` is for
 /// [`Takeover::ask`].
-pub fn upgrade(name: &str, file: Option<&Path>) -> anyhow::Result<()> {
+pub(crate) fn upgrade(name: &str, access: Option<Access>) -> anyhow::Result<()> {
     let signals = Signals::block().context("cannot wait for signals")?;
-    let mut takeover = Takeover::ask(name, file)?;
+    let mut takeover = Takeover::ask(name, access)?;
     let watch = Watch::new()?;
     let files = takeover.files()?;
     let (config, filed) = (takeover.config().clone(), takeover.filed());
@@ -217,7 +216,7 @@ impl Parts {
 }
 
 /// Looks whether the links of a configuration can be opened on this machine; a NIC that is down would be raised.
-pub fn check_links(config: &Config) -> Result<(), BadInput> {
+pub(crate) fn check_links(config: &Config) -> Result<(), BadInput> {
     let is_down = |link: &LinkConfig| netlink::nic(&link.nic).is_ok_and(|nic| !nic.admin_up);
     let open = |link: &LinkConfig| Medium::usable(link).map(drop).map_err(BadInput::new);
     config.links.iter().filter(|link| !is_down(link)).try_for_each(open)

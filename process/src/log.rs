@@ -10,7 +10,7 @@ use tabane_config::problem::BadInput;
 
 use crate::stderr::Stderr;
 
-/// Variable with the filter: a level (`debug`), or levels by module (`info,tabane::control=trace`).
+/// Variable with the filter: a level (`debug`), or levels by module (`info,tabaned::control=trace`).
 const VARIABLE: &str = "TABANE_LOG";
 
 /// Starts the log at level INFO, or as `TABANE_LOG` says.

@@ -2,15 +2,12 @@
 
 use std::io;
 use std::os::fd::OwnedFd;
-use std::path::Path;
 use std::time::Duration;
 
 use nix::unistd::User;
 use serde_json::Value;
-use tabane_api::origin::file_of_service;
 use tabane_api::socket::peer_of;
 use tabane_api::{AskError, Origin, Request, open_request, refusal};
-use tabane_config::problem::BadInput;
 use tabane_config::{Access, Config, FixedConfig, LinkConfig};
 use tabane_io::{AnyLink, Offload, Tap, TapQueue};
 
@@ -48,9 +45,8 @@ pub(crate) struct Files {
 
 impl Takeover {
     /// Asks the bundle `name` for its state and its files. Which user this process becomes, who may ask it, and whether it has a
-    /// sandbox is as `file` or the file of the service says; without one it has a sandbox, and the other's user, if that is not root.
-    pub(crate) fn ask(name: &str, file: Option<&Path>) -> anyhow::Result<Takeover> {
-        let stated = stated_access(name, file)?;
+    /// sandbox is as `stated`; without that it has a sandbox, and the other's user, if that is not root.
+    pub(crate) fn ask(name: &str, stated: Option<Access>) -> anyhow::Result<Takeover> {
         let stream = open_request(name, &Request::Upgrade)?;
         let user = user_of(peer_of(&stream)?.pid);
         let mut talk = Talk::new(stream)?;
@@ -132,13 +128,6 @@ pub(crate) fn understood(name: &str, answer: Value) -> anyhow::Result<(BundleSta
     let state: BundleState = serde_json::from_value(answer)?;
     let config = state.told.understood().map_err(|reason| failed(name, &reason))?;
     Ok((state, config))
-}
-
-/// What `file`, or the file of the service, says of the rights of the process that takes a bundle over, and over it.
-fn stated_access(name: &str, file: Option<&Path>) -> Result<Option<Access>, BadInput> {
-    let service = file_of_service(name);
-    let file = file.or_else(|| service.exists().then_some(&service));
-    file.map(Access::read).transpose().map_err(BadInput::from)
 }
 
 /// The user of a process, unless it is root.

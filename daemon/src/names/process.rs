@@ -1,4 +1,4 @@
-//! The process that asks the system's resolver, `tabane resolve-names`.
+//! The process that asks the system's resolver, `tabaned resolve-names`.
 //!
 //! A daemon with named peers starts it before it gives up its rights. It is a fresh program and no fork, so that it holds no
 //! keys. Before the first question it gives up more than the daemon in one respect, all capabilities, and less in another:
@@ -12,10 +12,15 @@ use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt;
 use std::process::{Command, Stdio};
 
-use tabane_config::Config;
+use tabane_config::{Access, Config};
 use tabane_process::sandbox::confine_resolver;
 
 use super::{ADDRESSES_MAX, Answer, is_of_one_host};
+
+/// The word with which the daemon starts the process, and those that may follow.
+pub(crate) const RESOLVE: &str = "resolve-names";
+const USER: &str = "--user";
+const NO_SANDBOX: &str = "--no-sandbox";
 
 /// The daemon's end of the conversation with the process.
 pub(crate) struct Resolver(UnixStream);
@@ -30,12 +35,11 @@ impl Resolver {
         let theirs = OwnedFd::from(theirs);
         // This program, also when another has taken its place in the file system.
         let mut command = Command::new("/proc/self/exe");
-        command.arg0("tabane").arg("resolve-names");
-        if let Some(user) = &config.access.user {
-            command.args(["--user", user]);
-        }
-        if !config.access.sandbox {
-            command.arg("--no-sandbox");
+        command.arg0("tabaned").arg(RESOLVE);
+        match &config.access {
+            Access { sandbox: false, .. } => drop(command.arg(NO_SANDBOX)),
+            Access { user: Some(user), .. } => drop(command.args([USER, user])),
+            Access { user: None, .. } => {}
         }
         // Nobody waits for it: it ends when the daemon does.
         command.stdin(theirs.try_clone()?).stdout(theirs).stderr(Stdio::inherit()).spawn()?;
@@ -47,10 +51,14 @@ impl Resolver {
     }
 }
 
-/// Is that process: answers until its input ends.
-pub(crate) fn serve(user: Option<&str>, sandbox: bool) -> anyhow::Result<()> {
-    if sandbox {
-        confine_resolver(user)?;
+/// Is that process, started with these words: answers until its input ends.
+pub(crate) fn serve(words: &[String]) -> anyhow::Result<()> {
+    let words: Vec<&str> = words.iter().map(String::as_str).collect();
+    match words[..] {
+        [] => confine_resolver(None)?,
+        [USER, user] => confine_resolver(Some(user))?,
+        [NO_SANDBOX] => {}
+        _ => anyhow::bail!("tabaned {RESOLVE} is started by a bundle alone"),
     }
     for name in io::stdin().lock().lines() {
         let name = name?;

@@ -15,9 +15,9 @@ use tabane_io::netlink::NicEvent;
 use super::*;
 use crate::in_force::{Filed, without_files};
 use crate::medium::Medium;
-use crate::save::edited;
 use model::{Flaw, Model, Name, Said, Step, host, nic, text};
 use simulated::{Core, Simulated, start};
+use tabane::edited;
 
 const FILE: &str = "/tb0.toml";
 

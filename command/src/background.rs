@@ -16,7 +16,7 @@ const WITHIN: Duration = Duration::from_secs(30);
 /// Pause between two requests for the pid that serves the bundle.
 const ASK_AGAIN_AFTER: Duration = Duration::from_millis(10);
 
-/// Starts another process of this program that takes the bundle `name` over; `file` as in [`crate::run::upgrade`].
+/// Starts another process of this program that takes the bundle `name` over; `file` as in [`crate::daemon::upgrade`].
 pub(crate) fn upgrade(name: &str, file: Option<&Path>) -> anyhow::Result<()> {
     let program = std::env::current_exe().context("the path of this program")?;
     let mut command = Command::new(program);

@@ -27,12 +27,12 @@ use crate::init::{self, InitFlags, JoinFlags};
 use crate::metrics::Format;
 use crate::save::KeyFiles;
 use crate::stdout::print;
-use crate::{background, beside, names, reload, remote, run, save, top, trace, why};
+use crate::{background, beside, daemon, reload, remote, save, top, trace, why};
 use again::BundleAndFile;
 pub(crate) use again::read_again;
 use live::{ClassChange, LinkChange, PeerChange};
 use tabane_process::exit::report;
-use tabane_process::{log, stderr};
+use tabane_process::log;
 use up::UpFlags;
 pub(crate) use words::is_file;
 
@@ -234,14 +234,6 @@ enum Command {
         #[arg(value_name = "ARGUMENTS", trailing_var_arg = true, allow_hyphen_values = true)]
         arguments: Vec<OsString>,
     },
-    /// Resolve names for a running bundle, which starts this by itself
-    #[command(hide = true)]
-    ResolveNames {
-        #[arg(long)]
-        user: Option<String>,
-        #[arg(long)]
-        no_sandbox: bool,
-    },
     /// Read a configuration file and print what was understood, defaults included
     Check {
         /// Name of a bundle whose configuration is /etc/tabane/NAME.toml, or a configuration file: a path with `/` or `.toml`
@@ -285,17 +277,13 @@ pub fn command() -> clap::Command {
 pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     let arguments: Vec<OsString> = arguments.into_iter().collect();
     let done = match Cli::try_parse_from(&arguments) {
-        // The process that resolves names says nothing but answers.
-        Ok(Cli { command: command @ Command::ResolveNames { .. } }) => command.execute(&arguments),
         Ok(cli) => log::start().map_err(anyhow::Error::new).and_then(|()| cli.command.execute(&arguments)),
         Err(error) if matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion) => {
             print(&error.render().to_string())
         }
         Err(error) => Err(BadInput::new(sentence(&error, "tabane")).into()),
     };
-    let code = done.map_or_else(|error| report(&error), |()| ExitCode::SUCCESS);
-    stderr::flush();
-    code
+    done.map_or_else(|error| report(&error), |()| ExitCode::SUCCESS)
 }
 
 impl Command {
@@ -304,12 +292,12 @@ impl Command {
         match self {
             Command::Up(flags) => {
                 let (config, origin) = configured(*flags, line.get(2..).unwrap_or_default())?;
-                run::up(&config, origin)
+                daemon::up(&config, origin)
             }
             Command::Down { bundle } => Ok(tabane_api::stop(&bundle.meant()?, DOWN_WAIT)?),
             Command::Upgrade { which, background } => {
                 let (name, file) = which.meant()?;
-                let upgrade = if background { background::upgrade } else { run::upgrade };
+                let upgrade = if background { background::upgrade } else { daemon::upgrade };
                 upgrade(&name, file.as_deref())
             }
             Command::Status { bundle, json: true, .. } => remote::status_json(&bundle.meant()?),
@@ -355,7 +343,6 @@ impl Command {
             Command::Probe { arguments } => beside::execute("probe", &arguments),
             Command::Web { arguments } => beside::execute("web", &arguments),
             Command::Follow { arguments } => beside::execute("follow", &arguments),
-            Command::ResolveNames { user, no_sandbox } => names::serve(user.as_deref(), !no_sandbox),
             Command::Check { file, no_nics } => check(&file, !no_nics),
             Command::Genkey { file, node } => {
                 generate_key(file.as_deref(), if node { Owner::Node } else { Owner::Group })
@@ -381,7 +368,7 @@ fn check(file: &str, nics: bool) -> anyhow::Result<()> {
     let (path, _) = words::file(file)?;
     let config = load(Some(&path), Settings::default())?;
     print(&config.to_string())?;
-    if nics { Ok(run::check_links(&config)?) } else { Ok(()) }
+    if nics { daemon::check(&config) } else { Ok(()) }
 }
 
 fn load(file: Option<&Path>, flags: Settings) -> Result<Config, BadInput> {

@@ -11,7 +11,6 @@ use tabane_config::{file, reference, resolve};
 use toml::{Table, Value};
 
 use super::*;
-use crate::in_force::without_files;
 
 /// Flags of `up`, if there are such, and what a file says in their place, which is something else than by default. Both stand with the link
 /// eth1 where they name none. Keys that are true or false, a number or one of some words: [`simple`].
@@ -57,6 +56,14 @@ const SAME: [(&str, &str); 24] = [
     ),
 ];
 const LINK: &str = "[[link]]\nnic = 'eth1'\n";
+
+/// A configuration as another process is told of it: without the files of its keys.
+fn without_files(config: &Config) -> Config {
+    let mut config = config.clone();
+    config.live.set_keys(&config.live.keys());
+    config.fixed.node_key_file = None;
+    config
+}
 
 fn refused(arguments: &[&str]) -> String {
     let line = std::iter::once("tabane").chain(arguments.iter().copied());

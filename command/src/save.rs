@@ -64,7 +64,7 @@ pub(crate) fn save(name: &str, file: Option<&Path>, key_files: &KeyFiles) -> any
 
 /// A file as it is when it says what is in force, and a sentence when its keys are others. `before`: what it says now. `keys`: the numbers
 /// of the group keys in force, and their files.
-pub(crate) fn edited(
+pub fn edited(
     (file, text): (&Path, &str),
     before: &Config,
     in_force: &Config,
