@@ -15,23 +15,23 @@ use crate::beside;
 
 /// Is the bundle from here on. `origin`: how the configuration came to be.
 pub(crate) fn up(config: &Config, origin: Origin) -> anyhow::Result<()> {
-    become_it("up", &config.name, &Start::Up { told: Told::of(config), origin })
+    become_daemon("up", &config.name, &Start::Up { told: Told::of(config), origin })
 }
 
 /// Takes the bundle `name` over, and is it from then on. Which user the process becomes, who may ask it, and whether it has a
 /// sandbox is as `file` or the file of the service says; without one it has a sandbox, and the other's user, if that is not root.
 pub(crate) fn upgrade(name: &str, file: Option<&Path>) -> anyhow::Result<()> {
     let access = stated_access(name, file)?;
-    become_it("upgrade", name, &Start::Upgrade { name: name.to_owned(), access })
+    become_daemon("upgrade", name, &Start::Upgrade { name: name.to_owned(), access })
 }
 
 /// Looks whether the links of a configuration can be opened here.
 pub(crate) fn check(config: &Config) -> anyhow::Result<()> {
-    become_it("check", &config.name, &Start::Check { told: Told::of(config) })
+    become_daemon("check", &config.name, &Start::Check { told: Told::of(config) })
 }
 
 /// `ps` shows the command and the bundle's name.
-fn become_it(command: &str, name: &str, start: &Start) -> anyhow::Result<()> {
+fn become_daemon(command: &str, name: &str, start: &Start) -> anyhow::Result<()> {
     let handed = start.piped().context("cannot hand the configuration over")?;
     beside::replace("tabaned", command, &[command, name], Some(handed.into()))
 }

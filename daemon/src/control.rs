@@ -11,6 +11,7 @@
 mod follower;
 mod gate;
 mod outgoing;
+pub(crate) mod requests;
 mod server;
 #[cfg(test)]
 mod tests;

@@ -10,9 +10,9 @@ use tabane_config::problem::one_line;
 use tabane_proto::{Bundle, Event, NodeId};
 
 use crate::events::{EventLog, KEPT};
-use crate::handover::understood;
-use crate::names::{ADDRESSES_MAX, Answer, Names, News, is_of_one_host};
-use crate::snapshot;
+use crate::main_thread::handover::understood;
+use crate::main_thread::names::{ADDRESSES_MAX, Answer, Names, News, is_of_one_host};
+use crate::worker::snapshot;
 
 /// Lines of the process that resolves names bring few addresses, each of one host, and no news that nobody has asked for.
 pub fn resolver(bytes: &[u8]) {

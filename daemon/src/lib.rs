@@ -5,37 +5,29 @@
 //!   tabane status, top, …     ── one JSON line each way ── control ─┘
 //! ```
 //!
+//! Its rooms, each of which imports only what stands below it (`lab/tests/tidy.rs`):
+//!
+//! ```text
+//!   start        what the program is started for; it opens everything, gives up its rights and starts the threads
+//!   main_thread  signals, NICs that change, signs of life, handover to a new process, and names of peers
+//!   control      the thread that answers requests on the control socket
+//!   shell        the configuration in force, the links, and what requests change of both
+//!   worker       the threads that carry frames, each with a core
+//!   machine      what is opened of the machine: device, sockets, programs of the kernel path, NICs that are asked for their speed
+//!   events       the event log
+//! ```
+//!
 //! The rule of this crate: it has no command line and reads no file that a user names; what it is linked with is a list
 //! (`lab/tests/tidy.rs`).
 
 pub mod control;
-mod device;
 pub mod events;
 #[doc(hidden)]
 pub mod fuzzing;
-mod group;
-mod handover;
-mod in_force;
-mod kernel_path;
-mod links;
 mod machine;
-mod medium;
-mod names;
-mod notify;
-mod offloading;
-mod priority;
-mod privileges;
-mod reach;
-mod refusal;
-mod requests;
-mod run;
-mod running;
+mod main_thread;
 mod shell;
-mod snapshot;
-mod speeds;
 mod start;
-mod watchdog;
 mod worker;
-mod workers;
 
 pub use start::main;

@@ -2,6 +2,10 @@
 //!
 //! `tabane` becomes this program with the words that `ps` is to show, which are not read.
 
+mod priority;
+mod privileges;
+mod run;
+
 use std::ffi::OsString;
 use std::fs::File;
 use std::io::{self, IsTerminal};
@@ -14,8 +18,9 @@ use tabane_config::Config;
 use tabane_config::problem::BadInput;
 use tabane_process::exit::report;
 use tabane_process::{log, stderr};
+use zeroize::Zeroize;
 
-use crate::{names, run};
+use crate::main_thread::names;
 
 /// Does what the program is started for with these words.
 pub fn main(words: impl Iterator<Item = OsString>) -> ExitCode {
@@ -32,9 +37,9 @@ pub fn main(words: impl Iterator<Item = OsString>) -> ExitCode {
 
 fn begin() -> anyhow::Result<()> {
     match handed()? {
-        Start::Up { told, origin } => run::up(&understood(&told)?, origin),
+        Start::Up { told, origin } => run::up(&understood(told)?, origin),
         Start::Upgrade { name, access } => run::upgrade(&name, access),
-        Start::Check { told } => Ok(run::check_links(&understood(&told)?)?),
+        Start::Check { told } => Ok(run::check_links(&understood(told)?)?),
     }
 }
 
@@ -49,6 +54,10 @@ fn handed() -> anyhow::Result<Start> {
     Start::read(&mut input).context("what tabane hands to tabaned is not understood")
 }
 
-fn understood(told: &Told) -> anyhow::Result<Config> {
-    told.understood().map_err(|why| anyhow!("what tabane hands to tabaned is not understood: {why}"))
+/// The configuration that was told. Its keys stay in it alone.
+fn understood(mut told: Told) -> anyhow::Result<Config> {
+    let config = told.understood();
+    told.keys.zeroize();
+    told.node_key.zeroize();
+    config.map_err(|why| anyhow!("what tabane hands to tabaned is not understood: {why}"))
 }

@@ -10,8 +10,11 @@
 
 mod command;
 mod drain;
+pub(crate) mod group;
 mod links;
+pub(crate) mod snapshot;
 mod wait;
+pub(crate) mod workers;
 
 use std::io::{IoSlice, IoSliceMut};
 use std::sync::Arc;
@@ -25,12 +28,12 @@ use tabane_io::{
 };
 use tabane_proto::{Buffer, Bundle, Instant, Outcome};
 
-use crate::device::Device;
 use crate::events::EventLog;
-use crate::group::Protection;
-use crate::kernel_path::KernelPath;
+use crate::machine::device::Device;
+use crate::machine::kernel_path::KernelPath;
 pub(crate) use command::{Command, Files};
 use drain::Drain;
+use group::Protection;
 use links::WatchedLink;
 
 /// Messages per receive call.

@@ -1,5 +1,5 @@
 //! The tree's own rules, checked over every Rust file of the repository: files stay short, long ones keep their tests in a file of
-//! their own, and every file begins by saying what it is. And over the dependencies: the daemon is linked with a list of others. Over the rooms of the core: none imports one that stands above it. And over the pages: their links lead somewhere, and
+//! their own, and every file begins by saying what it is. And over the dependencies: the daemon is linked with a list of others. Over the rooms of the core and of the daemon: none imports one that stands above it. And over the pages: their links lead somewhere, and
 //! docs/guide.md names the policies that there are.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -16,7 +16,7 @@ pub(crate) fn cases() -> Vec<Case> {
         files_are_short,
         tests_of_long_files_stand_apart,
         every_source_file_says_what_it_is,
-        rooms_of_the_core_import_only_what_stands_below_them,
+        rooms_import_only_what_stands_below_them,
         the_arrows_between_rooms_are_found,
         pages_link_to_what_is_there,
         the_policies_of_the_guide_are_those_of_the_core,
@@ -60,25 +60,36 @@ fn every_source_file_says_what_it_is() {
     });
 }
 
-/// The rooms of the core: each imports only what stands before it.
-const ROOMS: [&str; 16] = [
-    "time", "counters", "gate", "security", "wire", "event", "outbox", "session", "link", "policy", "fdb",
-    "settings", "receive", "send", "group", "bundle",
+/// The rooms of the core and of the daemon, from the bottom: each imports only what stands before it.
+const ROOMS: [(&str, &[&str]); 2] = [
+    (
+        "proto/src/",
+        &[
+            "time", "counters", "gate", "security", "wire", "event", "outbox", "session", "link", "policy",
+            "fdb", "settings", "receive", "send", "group", "bundle",
+        ],
+    ),
+    ("daemon/src/", &["events", "machine", "worker", "shell", "control", "main_thread", "start"]),
 ];
+/// Files above all rooms.
+const ABOVE: [&str; 3] = ["lib", "main", "fuzzing"];
 
-fn rooms_of_the_core_import_only_what_stands_below_them() {
-    let place = |room: &str| ROOMS.iter().position(|known| *known == room);
-    assert_none(|source| {
-        let path = source.path.strip_prefix("proto/src/").filter(|path| !is_test(path))?;
-        let room = path.split('/').next().unwrap_or_default().trim_end_matches(".rs");
-        if room == "lib" {
-            return None;
-        }
-        let Some(own) = place(room) else { return Some(format!("`{room}` is no room of the core")) };
-        let wrong = imports(&source.text)
-            .find(|import| *import != room && place(import).is_none_or(|place| place > own));
-        wrong.map(|import| format!("imports `{import}`, which does not stand below `{room}`"))
-    });
+fn rooms_import_only_what_stands_below_them() {
+    assert_none(|source| ROOMS.iter().find_map(|(folder, rooms)| wrong_arrow(source, folder, rooms)));
+}
+
+/// What a file in a room imports that does not stand below that.
+fn wrong_arrow(source: &Source, folder: &str, rooms: &[&str]) -> Option<String> {
+    let place = |room: &str| rooms.iter().position(|known| *known == room);
+    let path = source.path.strip_prefix(folder).filter(|path| !is_test(path))?;
+    let room = path.split('/').next().unwrap_or_default().trim_end_matches(".rs");
+    if ABOVE.contains(&room) {
+        return None;
+    }
+    let Some(own) = place(room) else { return Some(format!("`{room}` is no room of {folder}")) };
+    let wrong =
+        imports(&source.text).find(|import| *import != room && place(import).is_none_or(|place| place > own));
+    wrong.map(|import| format!("imports `{import}`, which does not stand below `{room}`"))
 }
 
 fn the_arrows_between_rooms_are_found() {
@@ -87,12 +98,12 @@ fn the_arrows_between_rooms_are_found() {
     assert_eq!(imports(text).collect::<Vec<_>>(), ["link", "time"]);
 }
 
-/// Whether a file of the core holds tests alone, which may look at everything.
+/// Whether a file holds tests alone, which may look at everything.
 fn is_test(path: &str) -> bool {
     path.contains("/tests/") || path.ends_with("/tests.rs")
 }
 
-/// The rooms that a file of the core names outside of comments and tests.
+/// The rooms that a file names outside of comments and tests.
 fn imports(text: &str) -> impl Iterator<Item = &str> {
     let code = text.split("#[cfg(test)]\nmod tests").next().unwrap_or_default();
     let code = code.lines().map(|line| line.split("//").next().unwrap_or_default());

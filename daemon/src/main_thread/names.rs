@@ -24,7 +24,7 @@ use tabane_config::address::parse_host;
 use tabane_io::now_ns;
 
 use crate::events::EventLog;
-use crate::links::Links;
+use crate::shell::links::Links;
 pub(crate) use process::{RESOLVE, Resolver, serve};
 
 /// How often the thread looks whose peer is not reached.

@@ -25,8 +25,8 @@ use tabane_io::netlink;
 use tabane_kernel::{Link, OVERHEAD, Plan, Reorder};
 use tabane_proto::{Bundle, Instant, KernelEnd};
 
+use super::medium::{IPV6_LEAST, Medium, headers};
 use crate::events::EventLog;
-use crate::medium::{IPV6_LEAST, Medium, headers};
 use peers::{NODES, Peers};
 use tabane_api::counters::OF_PROGRAMS;
 use tabane_config::problem::BadInput;

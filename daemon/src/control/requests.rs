@@ -11,11 +11,11 @@ use tabane_engine::fragments::Fragments;
 use tabane_io::{Waker, netlink, now_ns};
 
 use crate::control;
-use crate::device::Device;
-use crate::kernel_path::KernelPath;
-use crate::refusal::Refusal;
+use crate::machine::device::Device;
+use crate::machine::kernel_path::KernelPath;
 use crate::shell::Shell;
-use crate::snapshot;
+use crate::shell::refusal::Refusal;
+use crate::worker::snapshot;
 
 /// What the answers are made from.
 pub(crate) struct Requests {

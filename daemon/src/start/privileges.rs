@@ -25,7 +25,8 @@ use tabane_process::sandbox::calls::{self, Program};
 use tabane_process::sandbox::{CONTROL_GROUP, WATCH_GROUP, capabilities, files};
 
 use crate::control::{Listener, Right};
-use crate::speeds::Speeds;
+use crate::machine::sockets::may_open_frames;
+use crate::machine::speeds::Speeds;
 
 /// Group of `tabane-follow`, which may change the keys as well.
 const KEEPER_GROUP: &str = "tabane-follow";
@@ -84,10 +85,4 @@ impl Privileges {
         tracing::info!(uid, capabilities = kept, "sandbox: no files, listed system calls only");
         Ok(speeds)
     }
-}
-
-/// Whether a bundle can add links of Ethernet frames while it runs: one that was started without any has given up the
-/// packet sockets for them, which could read all traffic of a NIC.
-pub(crate) fn may_open_frames(config: &Config) -> bool {
-    !config.access.sandbox || config.links.iter().any(|link| link.ether.is_some())
 }

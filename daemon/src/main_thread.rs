@@ -3,6 +3,11 @@
 //! When the run ends, everything is dropped and so given back; once another process has taken the bundle over, dropping
 //! gives nothing back, as that process holds the same files.
 
+pub(crate) mod handover;
+pub(crate) mod names;
+pub(crate) mod notify;
+pub(crate) mod watchdog;
+
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -19,24 +24,24 @@ use tabane_config::{Config, Security};
 use tabane_io::netlink::Watch;
 use tabane_io::{Interest, Poll, Signals, Waker, now_ns};
 
+use crate::control::requests::Requests;
 use crate::control::{Listener, Server};
-use crate::device::Device;
 use crate::events::EventLog;
-use crate::handover::{self, BundleState};
-use crate::in_force::{Filed, InForce};
-use crate::kernel_path::KernelPath;
-use crate::links::Links;
 use crate::machine::ThisMachine;
-use crate::medium::Medium;
-use crate::names::{self, Resolver};
-use crate::notify::Notify;
-use crate::refusal::Refusal;
-use crate::requests::Requests;
+use crate::machine::device::Device;
+use crate::machine::kernel_path::KernelPath;
+use crate::machine::medium::Medium;
+use crate::machine::speeds::Speeds;
 use crate::shell::Shell;
-use crate::speeds::Speeds;
-use crate::watchdog::Watchdog;
+use crate::shell::in_force::{Filed, InForce};
+use crate::shell::links::Links;
+use crate::shell::refusal::Refusal;
+use crate::worker::workers::Workers;
 use crate::worker::{Command, Files};
-use crate::workers::Workers;
+use handover::BundleState;
+use names::Resolver;
+use notify::Notify;
+use watchdog::Watchdog;
 
 /// How often the main thread checks whether a worker has ended, and asks for the load of the NICs.
 const CHECK_EVERY: Duration = Duration::from_secs(1);

@@ -9,7 +9,7 @@ use tabane_io::Waker;
 
 use super::*;
 use crate::worker::Command;
-use crate::workers::Workers;
+use crate::worker::workers::Workers;
 
 const SOON: Duration = Duration::from_secs(10);
 

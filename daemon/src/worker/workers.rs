@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 
 use tabane_io::{AnyLink, Waker};
 
-use crate::snapshot::Snapshot;
-use crate::worker::Command;
+use super::Command;
+use super::snapshot::Snapshot;
 
 /// How long a request waits for the workers' answers.
 const ANSWER_WITHIN: Duration = Duration::from_secs(1);

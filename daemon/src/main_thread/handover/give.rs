@@ -10,7 +10,7 @@ use tabane_io::send_files;
 
 use super::{BundleState, Talk, Word};
 use crate::worker::Command;
-use crate::workers::Workers;
+use crate::worker::workers::Workers;
 
 /// Time for the new process to prepare everything. A slow machine takes seconds to verify the programs of the kernel path. Nobody sends the
 /// service manager a sign of life meanwhile: it waits for 30 s, and the last sign is up to a quarter of that old.

@@ -8,32 +8,25 @@ mod greeted;
 mod plan;
 mod set;
 
-use std::net::{IpAddr, Ipv4Addr};
-use std::os::fd::OwnedFd;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use anyhow::Context;
 use tabane_api::Entry;
-use tabane_config::address::GROUP;
-use tabane_config::{Config, DataPath, EtherConfig, FixedConfig, LinkConfig, WindowConfig, link_name};
+use tabane_config::{Config, DataPath, EtherConfig, FixedConfig, LinkConfig, link_name};
 use tabane_io::netlink::{self, Nic, NicEvent};
-use tabane_io::{
-    AnyLink, Engine, EtherLink, EtherSpec, MemLink, MemSpec, RECEIVE_BUFFER, UdpLink, UdpSpec, now_ns,
-};
+use tabane_io::{Engine, now_ns};
 use tabane_proto::wire::cell::LINKS;
 use tabane_proto::{LinkSettings, NicReport};
-use tabane_seal::sha256;
 
+use super::refusal::Refusal;
 use crate::events::EventLog;
+use crate::machine::medium::{self, Medium, mtu_least};
+use crate::machine::sockets::{may_open_frames, of_worker};
+use crate::machine::speeds::Speeds;
 use crate::machine::{Machine, ThisMachine};
-use crate::medium::{Medium, mtu_least};
-use crate::privileges::may_open_frames;
-use crate::refusal::Refusal;
-use crate::speeds::Speeds;
 use crate::worker::Command;
-use crate::workers::Workers;
+use crate::worker::workers::Workers;
+pub(crate) use greeted::Addresses;
 use greeted::greeted;
-pub(crate) use greeted::{Addresses, of_worker};
 
 /// The links, by number.
 pub(crate) struct Links<M: Machine = ThisMachine> {
@@ -416,120 +409,6 @@ fn mtu_detail(nic: &Nic, cell_max: u16, link: &LinkConfig) -> String {
     format!("has an MTU of {mtu} bytes now, too small for cells; the link is not used until it has {least}")
 }
 
-/// The sockets and seats of all links, by worker; and the configuration with the slots that were chosen.
-pub(crate) fn bind_all(config: &Config) -> Result<(Config, Vec<Vec<AnyLink>>), String> {
-    let mut links = config.links.clone();
-    let mut of_worker = |number| links.iter_mut().map(|link| bind(config, link, number)).collect();
-    let bound = (0..config.workers).map(&mut of_worker).collect::<Result<_, _>>()?;
-    Ok((Config { links, ..config.clone() }, bound))
-}
-
-/// Worker `number`'s socket or seat of a link. The first worker chooses a free slot if none is configured, and
-/// the others take the same.
-pub(crate) fn bind(config: &FixedConfig, link: &mut LinkConfig, number: u16) -> Result<AnyLink, String> {
-    if let Some(window) = &mut link.window {
-        let opened = MemLink::open(&seat(config, window, number)?).map_err(|error| error.to_string())?;
-        window.slot = Some(opened.slot());
-        return Ok(opened.into());
-    }
-    if link.ether.is_some() {
-        return EtherLink::open(&ether(config, link, number)).map(noted).map_err(|error| error.to_string());
-    }
-    UdpLink::bind(&spec(config, link, number)).map(noted).map_err(|error| error.to_string())
-}
-
-/// Worker `number`'s socket or seat of a link, which another process has opened.
-pub(crate) fn adopt(
-    config: &FixedConfig,
-    link: &LinkConfig,
-    number: u16,
-    file: OwnedFd,
-) -> anyhow::Result<AnyLink> {
-    if let Some(window) = &link.window {
-        let seat = seat(config, window, number).map_err(anyhow::Error::msg)?;
-        return Ok(MemLink::adopt(file, &seat)?.into());
-    }
-    if link.ether.is_some() {
-        return Ok(noted(EtherLink::adopt(file, &ether(config, link, number))?));
-    }
-    UdpLink::adopt(file, &spec(config, link, number)).map(noted).context("a link's socket")
-}
-
-/// An address for a node that has no NIC: its slot distinguishes it from the others.
-pub(crate) fn mac_of_slot(config: &Config) -> Option<[u8; 6]> {
-    let window = config.links.iter().find_map(|link| link.window.as_ref())?;
-    let digest = sha256(&[&config.live.group().to_be_bytes()[..], window.path.as_bytes()].concat());
-    let [high, low] = window.slot?.to_be_bytes();
-    Some([2, digest[0], digest[1], digest[2], high, low])
-}
-
-/// An address for a node whose NICs have none, as those of PPP and tunnels: the same after each start, where the machine has an
-/// id, and by its host's name another in each container.
-pub(crate) fn mac_of_machine() -> [u8; 6] {
-    let id = std::fs::read("/etc/machine-id").unwrap_or_default();
-    // Without an id, the time of the start has to do.
-    let id = if id.is_empty() { now_ns().to_be_bytes().to_vec() } else { id };
-    let host = rustix::system::uname();
-    let digest = sha256(&[b"tabane", &id[..], host.nodename().to_bytes()].concat());
-    [2, digest[0], digest[1], digest[2], digest[3], digest[4]]
-}
-
-fn seat(config: &FixedConfig, window: &WindowConfig, number: u16) -> Result<MemSpec, String> {
-    let shape = window.shape(config.workers).map_err(|error| error.to_string())?;
-    Ok(MemSpec {
-        path: window.path.clone().into(),
-        shape,
-        channel: number,
-        slot: window.slot,
-        port: config.port + number,
-        poll: window.poll,
-    })
-}
-
-fn ether(config: &FixedConfig, link: &LinkConfig, number: u16) -> EtherSpec {
-    let EtherConfig { mut engine, completion } = link.ether.unwrap_or_default();
-    if engine == Engine::Auto && config.workers > 1 {
-        engine = Engine::Packet;
-        if number == 0 {
-            tracing::info!(
-                nic = link.nic,
-                "AF_PACKET moves the cells: AF_XDP serves one worker, and there are more"
-            );
-        }
-    }
-    EtherSpec {
-        nic: link.nic.clone(),
-        port: config.port + number,
-        engine,
-        completion,
-        receive_buffer: RECEIVE_BUFFER,
-        send_buffer: RECEIVE_BUFFER,
-    }
-}
-
-fn spec(config: &FixedConfig, link: &LinkConfig, number: u16) -> UdpSpec {
-    let any = link.is_ipv4().then_some(IpAddr::V4(Ipv4Addr::UNSPECIFIED));
-    UdpSpec {
-        nic: link.nic.clone(),
-        local: link.local.or(any),
-        both_families: link.takes_both_families(),
-        port: link.first_port(config.ports()) + number,
-        gso: config.offload.gso,
-        gro: config.offload.gro,
-        receive_buffer: RECEIVE_BUFFER,
-        send_buffer: RECEIVE_BUFFER,
-        multicast: link.uses_multicast().then_some(GROUP),
-    }
-}
-
-/// The socket, when what it lacks has been logged.
-fn noted(mut bound: impl tabane_io::Link + Into<AnyLink>) -> AnyLink {
-    while let Some(notice) = bound.take_notice() {
-        tracing::warn!("{notice}");
-    }
-    bound.into()
-}
-
 /// The settings of a link for worker `number`'s core.
 pub(crate) fn link_settings(
     link: &LinkConfig,
@@ -539,7 +418,7 @@ pub(crate) fn link_settings(
 ) -> LinkSettings {
     LinkSettings {
         cell_max: medium.cell_max,
-        headers: u16::try_from(crate::medium::headers(link)).unwrap_or_default(),
+        headers: u16::try_from(medium::headers(link)).unwrap_or_default(),
         greet: of_worker(greeted(link, addresses), number),
         multicast: link.uses_multicast(),
         rate: link.rate.up,

@@ -6,9 +6,9 @@
 use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant};
 
-use crate::notify::Notify;
+use super::notify::Notify;
 use crate::worker::Command;
-use crate::workers::Workers;
+use crate::worker::workers::Workers;
 
 /// A sign of life is sent so many times in the time after which the service manager gives the process up. The answers of
 /// the workers to one question are waited for until the next sign is due.

@@ -6,9 +6,10 @@ use tabane_config::links::print_peers;
 use tabane_config::{LinkChange, LinkConfig, Peer};
 
 use super::greeted::greeted;
-use super::{Links, Member, find, spec};
+use super::{Links, Member, find};
 use crate::machine::Machine;
-use crate::refusal::Refusal;
+use crate::machine::sockets::spec;
+use crate::shell::refusal::Refusal;
 use crate::worker::Command;
 
 impl<M: Machine> Links<M> {
@@ -154,9 +155,9 @@ mod tests {
 
     use super::*;
     use crate::events::EventLog;
-    use crate::medium::Medium;
+    use crate::machine::medium::Medium;
     use crate::shell::tests::simulated::Simulated;
-    use crate::workers::Workers;
+    use crate::worker::workers::Workers;
 
     fn links(texts: &[&str]) -> Links<Simulated> {
         let links = texts.iter().map(|text| parse_link(text, Ports::default()).expect("a link"));

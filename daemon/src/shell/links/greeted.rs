@@ -51,16 +51,6 @@ impl<M: Machine> Links<M> {
     }
 }
 
-/// Where worker `number` of the peers listens whose first worker listens at these endpoints. A peer whose ports end before has
-/// no such worker.
-pub(crate) fn of_worker(endpoints: Vec<SocketAddr>, number: u16) -> Vec<SocketAddr> {
-    let moved = |mut endpoint: SocketAddr| {
-        endpoint.set_port(endpoint.port().checked_add(number)?);
-        Some(endpoint)
-    };
-    endpoints.into_iter().filter_map(moved).collect()
-}
-
 /// The endpoints that are greeted on a link: those that are stated, and those of names as far as they are known and the
 /// link's socket reaches them. Each once.
 pub(super) fn greeted(link: &LinkConfig, addresses: &Addresses) -> Vec<SocketAddr> {
@@ -88,6 +78,7 @@ mod tests {
     use tabane_config::Ports;
 
     use super::*;
+    use crate::machine::sockets::of_worker;
 
     fn link(local: Option<&str>, peers: &[&str]) -> LinkConfig {
         let local = local.map(|local| format!(",local={local}")).unwrap_or_default();

@@ -1,7 +1,7 @@
 //! Starts a bundle from its configuration, or from the process that runs it.
 //!
 //! The main thread opens everything, or takes the open files from the process that runs it, gives up its rights, starts
-//! a worker per queue, and leaves the rest to [`crate::running`].
+//! a worker per queue, and leaves the rest to [`crate::main_thread`].
 
 use std::sync::Arc;
 use std::sync::mpsc::{Sender, channel};
@@ -18,22 +18,24 @@ use tabane_process::stderr;
 use tabane_proto::security::TAG;
 use tabane_proto::wire::record::{PREFIX, VNET};
 use tabane_proto::{Bundle, CELL_LEAST, Fdb, Instant, LinkSettings, Name, NodeId, Settings, fdb};
+use tabane_seal::sha256;
 
+use super::priority;
+use super::privileges::Privileges;
 use crate::control::{BindError, Listener};
-use crate::device::Device;
 use crate::events::EventLog;
-use crate::group::{Protection, Trust};
-use crate::handover::Takeover;
-use crate::in_force::Filed;
-use crate::kernel_path::KernelPath;
-use crate::links::{self, Addresses};
-use crate::medium::Medium;
-use crate::names::Resolver;
-use crate::notify::Notify;
-use crate::priority;
-use crate::privileges::Privileges;
-use crate::running::{Handle, Running};
-use crate::speeds::Speeds;
+use crate::machine::device::Device;
+use crate::machine::kernel_path::KernelPath;
+use crate::machine::medium::Medium;
+use crate::machine::sockets;
+use crate::machine::speeds::Speeds;
+use crate::main_thread::handover::Takeover;
+use crate::main_thread::names::Resolver;
+use crate::main_thread::notify::Notify;
+use crate::main_thread::{Handle, Running};
+use crate::shell::in_force::Filed;
+use crate::shell::links::{self, Addresses};
+use crate::worker::group::{Protection, Trust};
 use crate::worker::{Command, Shared, Worker};
 
 /// Runs the bundle in the foreground until SIGTERM, SIGINT or a `stop` request, or until another process takes it over. `origin`: how
@@ -46,10 +48,10 @@ pub(crate) fn up(config: &Config, origin: Origin) -> anyhow::Result<()> {
     let listener = Listener::bind(&config.name).map_err(refusal)?;
     let watch = Watch::new()?;
     let media = media(config)?;
-    let (config, sockets) = links::bind_all(config).map_err(BadInput::new)?;
+    let (config, sockets) = sockets::bind_all(config).map_err(BadInput::new)?;
     let config = &config;
     let mac = media.iter().find_map(|medium| medium.mac);
-    let mac = mac.or_else(|| links::mac_of_slot(config)).unwrap_or_else(links::mac_of_machine);
+    let mac = mac.or_else(|| mac_of_slot(config)).unwrap_or_else(mac_of_machine);
     let (device, queues) = Device::open(config, local(mac, &config.name))?;
     let events = Arc::new(EventLog::new().context("cannot make an eventfd")?);
     let kernel = KernelPath::open(config, &media, config.mtu, None, &events)?;
@@ -237,6 +239,25 @@ fn cell_max(media: &[Medium]) -> u16 {
 fn payload(config: &FixedConfig, cell_max: u16) -> u32 {
     let tag = if config.security == Security::Sealed { TAG } else { 0 };
     u32::from(cell_max) - u32::try_from(tabane_proto::wire::cell::HEADER + PREFIX + VNET + tag).unwrap_or(0)
+}
+
+/// An address for a node that has no NIC: its slot distinguishes it from the others.
+fn mac_of_slot(config: &Config) -> Option<[u8; 6]> {
+    let window = config.links.iter().find_map(|link| link.window.as_ref())?;
+    let digest = sha256(&[&config.live.group().to_be_bytes()[..], window.path.as_bytes()].concat());
+    let [high, low] = window.slot?.to_be_bytes();
+    Some([2, digest[0], digest[1], digest[2], high, low])
+}
+
+/// An address for a node whose NICs have none, as those of PPP and tunnels: the same after each start, where the machine has an
+/// id, and by its host's name another in each container.
+fn mac_of_machine() -> [u8; 6] {
+    let id = std::fs::read("/etc/machine-id").unwrap_or_default();
+    // Without an id, the time of the start has to do.
+    let id = if id.is_empty() { now_ns().to_be_bytes().to_vec() } else { id };
+    let host = rustix::system::uname();
+    let digest = sha256(&[b"tabane", &id[..], host.nodename().to_bytes()].concat());
+    [2, digest[0], digest[1], digest[2], digest[3], digest[4]]
 }
 
 /// A NIC's address, marked as locally administered: the device's own. The bundle's name stands in the maker's part of

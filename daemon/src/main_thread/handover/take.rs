@@ -12,9 +12,9 @@ use tabane_config::{Access, Config, FixedConfig, LinkConfig};
 use tabane_io::{AnyLink, Offload, Tap, TapQueue};
 
 use super::{BundleState, Talk, VERSION, Word};
-use crate::in_force::Filed;
-use crate::links;
-use crate::medium::Medium;
+use crate::machine::medium::Medium;
+use crate::machine::sockets;
+use crate::shell::in_force::Filed;
 
 /// Time for the old process to answer, and to let its workers drain.
 const ANSWER: Duration = Duration::from_secs(5);
@@ -97,7 +97,7 @@ impl Takeover {
         let (mut queues, mut sockets) = (Vec::new(), Vec::new());
         for number in 0..config.workers {
             queues.push(next()?);
-            let adopt = |link| -> anyhow::Result<AnyLink> { links::adopt(config, link, number, next()?) };
+            let adopt = |link| -> anyhow::Result<AnyLink> { sockets::adopt(config, link, number, next()?) };
             sockets.push(config.links.iter().map(adopt).collect::<Result<Vec<_>, _>>()?);
         }
         let notify = files.next();

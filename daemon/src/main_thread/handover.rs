@@ -33,8 +33,8 @@ use tabane_api::{Entry, Origin, Told};
 use tabane_config::Config;
 use tabane_io::{Offload, receive_files};
 
-use crate::device::Device;
-use crate::in_force::Filed;
+use crate::machine::device::Device;
+use crate::shell::in_force::Filed;
 
 pub(crate) use give::give;
 pub(crate) use take::{Takeover, understood};

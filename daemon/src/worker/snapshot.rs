@@ -11,7 +11,7 @@ use tabane_engine::reclaim;
 use tabane_io::{AnyLink, Bounce};
 use tabane_proto::{Bundle, Counters};
 
-use crate::device::Device;
+use crate::machine::device::Device;
 
 /// One worker's state.
 #[derive(Debug)]

@@ -14,10 +14,10 @@ use tabane_api::Origin;
 use tabane_config::difference::{Difference, differences};
 use tabane_config::{Config, FixedConfig, LiveConfig};
 
-use crate::group::Trust;
-use crate::links::{Links, Present};
+use super::links::{Links, Present};
+use super::refusal::Refusal;
 use crate::machine::{Machine, ThisMachine};
-use crate::refusal::Refusal;
+use crate::worker::group::Trust;
 
 /// The configuration in force.
 pub(crate) struct InForce<M: Machine = ThisMachine> {
