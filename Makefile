@@ -57,7 +57,7 @@ rust:
 
 # --- use ---
 
-BUILD = $(CARGO) build --release --locked $(FEATURES) -p tabane -p tabane-probe -p tabane-lab
+BUILD = $(CARGO) build --release --locked $(FEATURES) -p tabane -p tabaned -p tabane-probe -p tabane-lab
 # What experiments take: who tries `make demo` need not wait for the other programs.
 build-lab: rust
 	$(BUILD)
@@ -87,7 +87,9 @@ BIN = $(DESTDIR)$(PREFIX)/bin
 LIB = $(DESTDIR)$(PREFIX)/lib
 SHARE = $(DESTDIR)$(PREFIX)/share
 DOC = $(SHARE)/doc/tabane
-PROGRAMS := tabane tabane-probe tabane-web tabane-follow
+PROGRAMS := tabane tabaned tabane-probe tabane-web tabane-follow
+# What users type; `tabane up` becomes the other one.
+COMMANDS := $(filter-out tabaned,$(PROGRAMS))
 UNITS := tabane@.service tabane-web.service tabane-follow@.service
 
 # Builds nothing, so that root need not have a toolchain: `make build && sudo make install`.
@@ -120,8 +122,8 @@ install:
 uninstall:
 	rm -f $(PROGRAMS:%='$(BIN)/%') $(UNITS:%='$(LIB)/systemd/system/%') '$(LIB)/sysusers.d/tabane.conf'
 	rm -f '$(SHARE)/man/man1/tabane.1' '$(SHARE)'/man/man1/tabane-*.1 '$(SHARE)/man/man5/tabane.toml.5'
-	rm -f $(PROGRAMS:%='$(SHARE)/bash-completion/completions/%') $(PROGRAMS:%='$(SHARE)/fish/vendor_completions.d/%.fish')
-	rm -f $(PROGRAMS:%='$(DESTDIR)$(ZSH)/_%')
+	rm -f $(COMMANDS:%='$(SHARE)/bash-completion/completions/%') $(COMMANDS:%='$(SHARE)/fish/vendor_completions.d/%.fish')
+	rm -f $(COMMANDS:%='$(DESTDIR)$(ZSH)/_%')
 	test -z '$(WIRESHARK)' || rm -f '$(DESTDIR)$(WIRESHARK)/tabane.lua'
 	rm -rf '$(DOC)'
 	rm -f '$(DESTDIR)$(SYSCONF)/tabane/README'
@@ -138,8 +140,8 @@ DEB_ROOT := target/deb/root
 DEB_DOC := $(DEB_ROOT)/usr/share/doc/tabane
 SBOM := target/sbom/tabane.cdx.json target/sbom/licences.txt
 DEB_TOOLS := strip=binutils dpkg-shlibdeps=dpkg-dev lintian=lintian gzip=gzip man=man-db
-MAINTAINER := $(shell sed -n 's/^maintainer = "\(.*\)"/\1/p' daemon/Cargo.toml)
-# What is in the package is what `make install` installs; daemon/Cargo.toml has its description.
+MAINTAINER := $(shell sed -n 's/^maintainer = "\(.*\)"/\1/p' command/Cargo.toml)
+# What is in the package is what `make install` installs; command/Cargo.toml has its description.
 deb: build sbom $(TOOLS)/cargo-deb-3.8.0
 	@lab/packages.sh $(DEB_TOOLS)
 	rm -rf target/deb
@@ -214,7 +216,7 @@ papers: build-lab vm-setup
 # It is tried here: the shortest of the measurements, and what only they run.
 papers-test: test-tools
 	cd papers && $(CARGO) fmt -- --check
-	$(CARGO) build --locked $(FEATURES) -p tabane
+	$(CARGO) build --locked $(FEATURES) -p tabane -p tabaned
 	cd papers && $(CARGO) clippy --locked --all-targets --target-dir ../target -- -D warnings
 	cd papers && TABANE_BIN=$(CURDIR)/target/debug/tabane $(CARGO) test --locked --target-dir ../target
 
@@ -325,7 +327,7 @@ ASAN_TRIALS := test(tcp_with_policy_) + test(cells_cross_) + test(/(^|::)a_daemo
 # daemon takes three times the processor time.
 asan: test-tools
 	@$(NIGHTLY)
-	RUSTFLAGS=-Zsanitizer=address $(CARGO) +nightly build --locked $(FEATURES) -p tabane --target $(HOST) --target-dir target/asan
+	RUSTFLAGS=-Zsanitizer=address $(CARGO) +nightly build --locked $(FEATURES) -p tabane -p tabaned --target $(HOST) --target-dir target/asan
 	$(RUN_TESTS) NEXTEST_TEST_THREADS=1 ASAN_OPTIONS=detect_leaks=0 TABANE_REQUIRE=each TABANE_BIN=$(CURDIR)/target/asan/$(HOST)/debug/tabane lab/tests.sh all -E '$(ASAN_TRIALS)'
 
 # Miri goes through unit tests step by step, and finds what Rust does not define: `shm-ring` and what `io` does without a system call.

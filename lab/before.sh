@@ -27,6 +27,9 @@ if [ ! -e "$built/source" ]; then
     mv "$built.part" "$built"
 fi
 cd "$built/source"
-CARGO_TARGET_DIR="$built/target" "${CARGO:-cargo}" build --locked -p tabane
+# A commit from before `tabaned` was a program of its own has all in one.
+daemon=
+! grep -qs '^name = "tabaned"' daemon/Cargo.toml || daemon='-p tabaned'
+CARGO_TARGET_DIR="$built/target" "${CARGO:-cargo}" build --locked -p tabane $daemon
 ln -sfn "$built/target/debug/tabane" "$built/../tabane"
 echo "the program before is that of $commit"

@@ -12,7 +12,7 @@ import json
 import sys
 from pathlib import Path
 
-PROGRAMS = ("tabane", "tabane-probe", "tabane-web", "tabane-follow")
+PROGRAMS = ("tabane", "tabaned", "tabane-probe", "tabane-web", "tabane-follow")
 TEXTS = ("licen[cs]e*", "LICEN[CS]E*", "copying*", "COPYING*", "notice*", "NOTICE*", "UNLICENSE*")
 
 

@@ -1,4 +1,5 @@
 //! What commands and programs ask a running bundle, and what it answers: the types of both, and the asking end of the control socket.
+//! And what the daemon's program is started for (`start.rs`).
 //!
 //! ```text
 //!   tabane status, tabane-web, …   client.rs ── {"do":"status"}\n ──> the daemon's control socket     (request.rs)
@@ -13,12 +14,14 @@
 #![forbid(unsafe_code)]
 
 pub mod client;
+pub mod counters;
 mod entry;
 pub mod kinds;
 pub mod origin;
 mod present;
 mod request;
 pub mod socket;
+mod start;
 pub mod status;
 mod told;
 pub mod trust;
@@ -29,5 +32,6 @@ pub use kinds::KINDS;
 pub use origin::Origin;
 pub use present::{Present, meant, present};
 pub use request::{REQUESTS, Request};
+pub use start::Start;
 pub use status::Status;
 pub use told::Told;

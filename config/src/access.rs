@@ -2,11 +2,13 @@
 
 use std::path::Path;
 
+use serde::{Deserialize, Serialize};
+
 use super::problem::{Problem, quoted};
 use super::{file, resolve};
 
 /// Rights of the running daemon, and rights over it.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Access {
     /// User that the daemon becomes; `None`: `tabane` where there is such a user, else the one who started it.
     pub user: Option<String>,

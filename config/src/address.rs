@@ -1,11 +1,13 @@
 //! Addresses as people write them: a device's address with its prefix, a link's endpoint with its port.
 
 use std::fmt;
-use std::net::{IpAddr, SocketAddr};
+use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use std::str::FromStr;
 
 use super::problem::quoted;
 
+/// Where greetings to everyone go: a transient link-local multicast group (RFC 4291, 2.7).
+pub const GROUP: Ipv6Addr = Ipv6Addr::new(0xff12, 0, 0, 0, 0, 0, 0x7461, 0x6261);
 /// What [`Cidr`] is read from, for error sentences.
 pub const CIDR_ALLOWED: &str = "an address and a prefix length, such as 10.9.0.1/24 or fd00::1/64";
 /// What [`parse_peer`] takes, for error sentences.

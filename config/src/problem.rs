@@ -69,6 +69,32 @@ impl fmt::Display for Problem {
     }
 }
 
+/// A request that is impossible with this input or on this machine: a sentence for each reason, without the
+/// leading `tabane: `.
+#[derive(Debug, thiserror::Error)]
+#[error("{}", sentences.join("\n"))]
+pub struct BadInput {
+    sentences: Vec<String>,
+}
+
+impl BadInput {
+    /// One reason.
+    pub fn new(sentence: impl Into<String>) -> BadInput {
+        BadInput { sentences: vec![sentence.into()] }
+    }
+
+    /// All reasons.
+    pub fn sentences(&self) -> &[String] {
+        &self.sentences
+    }
+}
+
+impl From<Vec<Problem>> for BadInput {
+    fn from(problems: Vec<Problem>) -> BadInput {
+        BadInput { sentences: problems.iter().map(ToString::to_string).collect() }
+    }
+}
+
 /// The problems as a reader of the file meets them, or `None` when there are none.
 pub(super) fn in_order(mut problems: Vec<Problem>) -> Option<Vec<Problem>> {
     problems.sort_by_key(|problem| problem.place.line);

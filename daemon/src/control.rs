@@ -11,12 +11,14 @@
 mod follower;
 mod gate;
 mod outgoing;
+pub(crate) mod requests;
 mod server;
 #[cfg(test)]
 mod tests;
 
-pub use gate::{Group, Right};
+pub use gate::Right;
 pub use server::{BindError, Listener, Server};
+pub use tabane_process::sandbox::account::Group;
 
 /// The answer that says only that it is done: `{}`.
 pub fn done() -> serde_json::Value {

@@ -174,10 +174,10 @@ impl AsFd for EventLog {
 mod tests {
     use std::time::Duration;
 
+    use tabane_api::Status;
     use tabane_proto::{Direction, NodeId, Signal};
 
     use super::*;
-    use crate::example::example;
 
     fn log(events: u64) -> EventLog {
         let log = EventLog::new().expect("an eventfd");
@@ -284,12 +284,14 @@ mod tests {
 
     #[test]
     fn the_event_of_the_example_of_a_status_is_what_is_logged() {
-        let example = example().events.remove(0);
+        let example: Status =
+            serde_json::from_str(include_str!("../../docs/status.example.json")).expect("the example");
+        let example = &example.events[0];
         let signal = Signal::BurstSkew { overdue: 57, waited: Duration::from_micros(3_100) };
         let (peer, direction) = (NodeId::new([2, 0, 0, 0, 0, 2], 7420), Direction::Receiving);
         let log = log(0);
         log.record(example.at_ns, 0, &Event::LinkDown { peer, link: 1, direction, signal }, &[]);
         let logged = log.latest().remove(0);
-        assert_eq!(Entry { number: example.number, time: example.time.clone(), ..logged }, example);
+        assert_eq!(&Entry { number: example.number, time: example.time.clone(), ..logged }, example);
     }
 }

@@ -1,4 +1,4 @@
-//! What fuzz targets try of private parts. No program calls it.
+//! What fuzz targets try of private parts of the daemon. No program calls it.
 //!
 //! Each function panics where something is not as its sentence says.
 
@@ -10,19 +10,9 @@ use tabane_config::problem::one_line;
 use tabane_proto::{Bundle, Event, NodeId};
 
 use crate::events::{EventLog, KEPT};
-use crate::handover::understood;
-use crate::init::Token;
-use crate::metrics::{Asked, Format, page};
-use crate::names::{ADDRESSES_MAX, Answer, Names, News, is_of_one_host};
-use crate::screen::{full, screen};
-use crate::snapshot;
-use crate::stdout::printable_json;
-use crate::top::head;
-
-/// A user sees all of this line, and nothing of it steers a terminal.
-pub fn prints(line: &str) {
-    assert_eq!(one_line(line), line);
-}
+use crate::main_thread::handover::understood;
+use crate::main_thread::names::{ADDRESSES_MAX, Answer, Names, News, is_of_one_host};
+use crate::worker::snapshot;
 
 /// Lines of the process that resolves names bring few addresses, each of one host, and no news that nobody has asked for.
 pub fn resolver(bytes: &[u8]) {
@@ -47,22 +37,7 @@ pub fn handover(bytes: &[u8]) {
     record(&log, &Event::PeerLeft { peer: NodeId::default() });
     let latest = log.latest();
     assert!(latest.len() <= KEPT);
-    latest.iter().for_each(|entry| prints(&entry.line()));
-}
-
-/// The line that `join` reads, whole or as what follows its check, is written again as it was.
-pub fn line(bytes: &[u8]) {
-    for line in [String::from_utf8_lossy(bytes).into_owned(), Token::line_of(bytes).to_string()] {
-        if let Ok(token) = Token::parse(&line) {
-            assert_eq!(Token::parse(&token.line()), Ok(token));
-        }
-    }
-}
-
-/// The flow of a frame has a name, as `top` shows it.
-pub fn frame(bytes: &[u8]) {
-    let length = u32::try_from(bytes.len()).unwrap_or(u32::MAX);
-    [true, false].iter().for_each(|sent| prints(&head(bytes, length, *sent).flow.to_string()));
+    latest.iter().map(|entry| entry.line()).for_each(|line| assert_eq!(one_line(&line), line));
 }
 
 /// An event of a bundle goes into a log.
@@ -70,14 +45,8 @@ pub fn record(log: &EventLog, event: &Event) {
     log.record(0, 0, event, &["eth1".to_owned(), "eth2".to_owned()]);
 }
 
-/// The status `of` with the peers of this bundle and the events of this log prints, wherever users see it.
-pub fn shown(of: Status, bundle: &Bundle, log: &EventLog) {
+/// The status `of` with the peers of this bundle and the events of this log.
+pub fn status(of: Status, bundle: &Bundle, log: &EventLog) -> Status {
     let (peers, troubles) = (snapshot::known(bundle, &of.links), log.troubles(0));
-    let status = Status { peers, troubles, event_counts: log.counts(), events: log.latest(), ..of }.judged();
-    let json = printable_json(&serde_json::json!(status).to_string());
-    let (screen, full) = (screen(&status, None, false, None), full(&status, false));
-    let bundles = [Asked { name: status.name.clone(), status: Some(status) }];
-    let texts = [json, screen, full, page(&bundles, Format::Text)];
-    texts.iter().for_each(|text| text.split('\n').for_each(prints));
-    log.latest().iter().for_each(|entry| prints(&entry.line()));
+    Status { peers, troubles, event_counts: log.counts(), events: log.latest(), ..of }.judged()
 }

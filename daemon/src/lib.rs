@@ -1,61 +1,33 @@
-//! The daemon `tabane` as a library, so that tests and fuzz targets reach the parts of the binary.
+//! The daemon of a bundle, `tabaned`, as a library, so that tests and fuzz targets reach its parts.
 //!
 //! ```text
-//!   cli ── flags ──┐
-//!                  ├─ tabane-config ── Config ── run ── the data path, until a signal or `stop`
-//!   TOML file ─────┘                              │
-//!   cli ── remote, status, top, trace ── control ─┘ one JSON line each way
+//!   tabane up, tabane upgrade ── Start, one JSON line ── start ── run ── the data path, until a signal or `stop`
+//!   tabane status, top, …     ── one JSON line each way ── control ─┘
 //! ```
 //!
-//! A command ends in one of four ways: 0, it did what was asked; 1, it failed while running; 2, what was asked
-//! cannot be done with this input or on this machine; 3, `doctor` has found something ([`error`]). Each error is one
-//! sentence on one line.
+//! Its rooms, each of which imports only what stands below it (`lab/tests/tidy.rs`):
+//!
+//! ```text
+//!   start        what the program is started for; it opens everything, gives up its rights and starts the threads
+//!   main_thread  signals, NICs that change, signs of life, handover to a new process, and names of peers
+//!   control      the thread that answers requests on the control socket
+//!   shell        the configuration in force, the links, and what requests change of both
+//!   worker       the threads that carry frames, each with a core
+//!   machine      what is opened of the machine: device, sockets, programs of the kernel path, NICs that are asked for their speed
+//!   events       the event log
+//! ```
+//!
+//! The rule of this crate: it has no command line and reads no file that a user names; what it is linked with is a list
+//! (`lab/tests/tidy.rs`).
 
-mod background;
-mod beside;
-pub mod cli;
 pub mod control;
-mod device;
-mod doctor;
-pub mod error;
 pub mod events;
-#[cfg(test)]
-mod example;
 #[doc(hidden)]
 pub mod fuzzing;
-mod group;
-mod handover;
-mod in_force;
-mod init;
-mod kernel_path;
-mod links;
-pub mod log;
 mod machine;
-mod medium;
-pub mod metrics;
-mod names;
-mod notify;
-mod offloading;
-mod priority;
-pub mod privileges;
-mod reach;
-mod refusal;
-mod reload;
-mod remote;
-mod requests;
-pub mod run;
-mod running;
-mod save;
-pub mod screen;
+mod main_thread;
 mod shell;
-pub mod snapshot;
-mod speeds;
-mod stderr;
-mod stdout;
-mod top;
-mod trace;
-mod usage;
-mod watchdog;
-mod why;
+mod start;
 mod worker;
-mod workers;
+
+pub use start::main;

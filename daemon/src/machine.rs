@@ -1,6 +1,14 @@
-//! What the shell needs of the machine that it runs on: its NICs, sockets over them, the device's addresses, and time.
+//! What is opened of the machine: the device, sockets of links, programs of the kernel path, and NICs that are asked for their speed.
 //!
-//! A simulated machine takes its place in the tests of [`crate::shell`], which so need no kernel and wait for nothing.
+//! The shell needs of it what [`Machine`] says: NICs, sockets over them, the device's addresses, and time. A simulated machine takes its place in the tests of [`crate::shell`], which so need no kernel and wait for nothing.
+
+pub(crate) mod device;
+pub(crate) mod kernel_path;
+pub(crate) mod medium;
+pub(crate) mod offloading;
+pub(crate) mod reach;
+pub(crate) mod sockets;
+pub(crate) mod speeds;
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -9,9 +17,8 @@ use tabane_config::{Cidr, FixedConfig, LinkConfig};
 use tabane_io::AnyLink;
 use tabane_io::netlink::{self, Nic};
 
-use crate::device::Device;
-use crate::links::bind;
-use crate::medium::Medium;
+use device::Device;
+use medium::Medium;
 
 /// A machine.
 pub(crate) trait Machine: Send + Sync {
@@ -55,7 +62,7 @@ impl Machine for ThisMachine {
     }
 
     fn open(&self, config: &FixedConfig, link: &mut LinkConfig, worker: u16) -> Result<AnyLink, String> {
-        bind(config, link, worker)
+        sockets::bind(config, link, worker)
     }
 
     fn set_addresses(&self, old: &[Cidr], new: &[Cidr]) -> Result<(), String> {

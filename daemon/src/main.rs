@@ -1,7 +1,7 @@
-//! The binary `tabane`: one command line in, one exit code out. Everything else is in the library beside it.
+//! The program `tabaned`: a configuration in, one exit code out. Everything else is in the library beside it.
 
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    tabane::cli::main(std::env::args_os())
+    tabaned::main(std::env::args_os().skip(1))
 }

@@ -11,6 +11,9 @@
 //! All that it knows of the world it asks a [`Machine`]: the tests drive it over a simulated one (`shell/tests.rs`).
 
 mod change;
+pub(crate) mod in_force;
+pub(crate) mod links;
+pub(crate) mod refusal;
 mod reload;
 #[cfg(test)]
 pub(crate) mod tests;
@@ -27,12 +30,12 @@ use tabane_io::now_ns;
 use tabane_proto::PolicyKind;
 
 use crate::events::EventLog;
-use crate::in_force::InForce;
-use crate::links::Links;
 use crate::machine::{Machine, ThisMachine};
-use crate::refusal::Refusal;
 use crate::worker::Command;
-use crate::workers::Workers;
+use crate::worker::workers::Workers;
+use in_force::InForce;
+use links::Links;
+use refusal::Refusal;
 
 /// What a bundle does, and how that changes.
 pub(crate) struct Shell<M: Machine = ThisMachine> {

@@ -10,11 +10,13 @@
 
 mod command;
 mod drain;
+pub(crate) mod group;
 mod links;
+pub(crate) mod snapshot;
 mod wait;
+pub(crate) mod workers;
 
 use std::io::{IoSlice, IoSliceMut};
-use std::net::Ipv6Addr;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender};
 use std::time::Duration;
@@ -26,16 +28,14 @@ use tabane_io::{
 };
 use tabane_proto::{Buffer, Bundle, Instant, Outcome};
 
-use crate::device::Device;
 use crate::events::EventLog;
-use crate::group::Protection;
-use crate::kernel_path::KernelPath;
+use crate::machine::device::Device;
+use crate::machine::kernel_path::KernelPath;
 pub(crate) use command::{Command, Files};
 use drain::Drain;
+use group::Protection;
 use links::WatchedLink;
 
-/// Where greetings to everyone go: a transient link-local multicast group (RFC 4291, 2.7).
-pub(crate) const GROUP: Ipv6Addr = Ipv6Addr::new(0xff12, 0, 0, 0, 0, 0, 0x7461, 0x6261);
 /// Messages per receive call.
 const RECEIVE: usize = 4;
 /// Receive calls per link and turn.

@@ -20,13 +20,13 @@ use rustix::net::{AddressFamily, SocketAddrUnix, SocketType};
 use rustix::process::{Gid, Pid, Signal, Uid, kill_process};
 use rustix::thread::{set_thread_groups, set_thread_res_gid, set_thread_res_uid};
 use serde_json::json;
-use tabane::control::{Group, Listener, Right, Server, done};
-use tabane::events::EventLog;
 use tabane_api::Request;
 use tabane_io::netns::Namespace;
+use tabaned::control::{Group, Listener, Right, Server, done};
+use tabaned::events::EventLog;
 use tempfile::TempDir;
 
-use crate::stage::Test;
+use crate::stage::{self, Test};
 
 /// A user who owns nothing (`nobody` on Debian), and the group of such users.
 const STRANGER: u32 = 65_534;
@@ -91,8 +91,7 @@ impl Stage {
         let listener = Listener::bind(&name)?.open_to(groups);
         let _server = listener.serve(Arc::new(EventLog::new()?), |_| done())?;
         let _directory = open_directory()?;
-        let binary = _directory.path().join("tabane");
-        fs::copy(env!("CARGO_BIN_EXE_tabane"), &binary)?;
+        let binary = stage::copy(_directory.path())?;
         Ok(Stage { name, binary, _directory, _server })
     }
 
@@ -251,8 +250,7 @@ impl Drop for Impostor {
 fn an_impostor_gets_nothing() -> Result<(), Failed> {
     let mut impostor = Impostor::new()?;
     let (name, key) = (impostor.name.clone(), write_key(impostor.directory.path())?);
-    let binary = impostor.directory.path().join("tabane");
-    fs::copy(env!("CARGO_BIN_EXE_tabane"), &binary)?;
+    let binary = stage::copy(impostor.directory.path())?;
     let key = key.to_string_lossy();
     let commands: [&[&str]; 8] = [
         &["key", &name, &key],
@@ -350,7 +348,7 @@ fn names_that_lead_nowhere() -> Result<(), Failed> {
         (&["up", &config], "is taken by a process that takes no connection"),
     ];
     for (words, sentence) in commands {
-        let output = ended(Command::new(env!("CARGO_BIN_EXE_tabane")).args(words))?;
+        let output = ended(Command::new(stage::tabane()).args(words))?;
         let said = String::from_utf8_lossy(&output.stderr).into_owned();
         assert!(said.contains(sentence) && !said.contains("UTF-8"), "{words:?}: {said}");
         assert_eq!(output.status.success(), sentence.is_empty(), "{words:?}: {said}");
@@ -392,7 +390,7 @@ fn a_bundle_names_no_files_for_root() -> Result<(), Failed> {
             if number == 2 && word == "reload" {
                 continue;
             }
-            let mut command = Command::new(env!("CARGO_BIN_EXE_tabane"));
+            let mut command = Command::new(stage::tabane());
             let output = ended(command.args([word, &name]).args(typed))?;
             let said = String::from_utf8_lossy(&output.stderr).into_owned();
             assert_eq!(output.status.code(), Some(2), "{word} {number}: {said}");

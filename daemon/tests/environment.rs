@@ -86,7 +86,7 @@ fn what_the_machine_does_not_allow_is_refused() -> Result<(), Failed> {
     let is_open = std::fs::metadata("/dev/net/tun")?.permissions().mode() & 0o006 == 0o006;
     let deed = if is_open { "create device tb0" } else { "open /dev/net/tun" };
     refused(
-        r#"mount -t tmpfs none /run; cp "$TABANE" /run/tabane; chmod 755 /run/tabane"#,
+        r#"mount -t tmpfs none /run; cp "$TABANE" "$TABANE"d /run; chmod 755 /run/tabane*"#,
         "setpriv --reuid 65534 --clear-groups /run/tabane up --insecure --link eth1",
         &format!("no permission to {deed}: run as root or with CAP_NET_ADMIN"),
     )

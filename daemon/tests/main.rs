@@ -10,7 +10,6 @@ macro_rules! staged {
 }
 
 mod bad_input;
-mod beside;
 mod control_access;
 mod environment;
 mod first_contact;
@@ -29,7 +28,7 @@ type Plain = &'static [(&'static str, fn())];
 type Staged = &'static [(&'static str, stage::Test)];
 
 /// Tests that any user can run.
-const EVERYWHERE: [Plain; 2] = [bad_input::TRIALS, beside::TRIALS];
+const EVERYWHERE: [Plain; 1] = [bad_input::TRIALS];
 /// Tests on the stage.
 const STAGED: [Staged; 6] = [
     control_access::TRIALS,
@@ -54,5 +53,8 @@ fn main() -> ExitCode {
     trials.extend(STAGED.iter().flat_map(|tests| stage::trials(tests)));
     // What one thread forks holds open for a moment the program that another copies, and what is being written cannot run.
     let one_by_one = Arguments { test_threads: Some(1), ..Arguments::from_args() };
+    if !one_by_one.list {
+        stage::build();
+    }
     libtest_mimic::run(&one_by_one, trials).exit_code()
 }

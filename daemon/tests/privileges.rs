@@ -52,7 +52,7 @@ fn all_threads_keep_two_capabilities_and_nothing_else() -> Result<(), Failed> {
 
 fn the_daemon_becomes_the_named_user_and_goes_on_working() -> Result<(), Failed> {
     let script = format!(
-        r#"{RIGHTS} mount -t tmpfs none /mnt; cp "$TABANE" /mnt/tabane; chmod 755 /mnt /mnt/tabane
+        r#"{RIGHTS} mount -t tmpfs none /mnt; cp "$TABANE" "$TABANE"d /mnt; chmod 755 /mnt /mnt/tabane*
         start "--link eth1 --user nobody --address 10.9.0.1/24"; rights
         "$TABANE" link add tb0 eth2,rate=1Gbit/s; "$TABANE" policy tb0 rr; "$TABANE" link remove tb0 eth1
         ip link del eth1; ip link add eth2 type veth peer name eth1; ip link set eth1 up; ip link set eth2 up
@@ -81,7 +81,7 @@ fn a_process_that_takes_over_keeps_no_more() -> Result<(), Failed> {
 
 fn capabilities_are_enough_to_start_it() -> Result<(), Failed> {
     let script = format!(
-        r#"{RIGHTS} mount -t tmpfs none /mnt; cp "$TABANE" /mnt/tabane; chmod 755 /mnt /mnt/tabane
+        r#"{RIGHTS} mount -t tmpfs none /mnt; cp "$TABANE" "$TABANE"d /mnt; chmod 755 /mnt /mnt/tabane*
         mknod /mnt/tun c 10 200; chmod 666 /mnt/tun; mount --bind /mnt/tun /dev/net/tun
         setpriv --reuid {NOBODY} --regid {NOBODY} --clear-groups --inh-caps +net_admin,+net_raw \
             --ambient-caps +net_admin,+net_raw /mnt/tabane up --insecure --link eth1 2>log & pid=$!

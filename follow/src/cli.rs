@@ -112,7 +112,7 @@ pub fn command() -> clap::Command {
 /// Does what the command line `arguments` asks; the first one is the program's name.
 pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     let done = match Cli::try_parse_from(arguments) {
-        Ok(cli) => tabane::log::start()
+        Ok(cli) => tabane_process::log::start()
             .map_err(|error| Error::Refused(error.to_string()))
             .and_then(|()| cli.execute()),
         Err(error) if matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion) => {

@@ -8,7 +8,6 @@ mod service;
 mod window;
 mod world;
 
-use tabane::fuzzing;
 use tabane_proto::wire::cell::{HEADER, Header};
 use tabane_proto::wire::handshake::{Message, Tagged};
 use tabane_proto::wire::heartbeat::{HEARTBEAT_MAX, Heartbeat};
@@ -101,7 +100,7 @@ pub fn recorded(bytes: &[u8]) {
 /// Packets that the doctor overhears: what is understood of one is still understood when more stands behind it. And frames whose
 /// flows `top` names.
 pub fn overheard(bytes: &[u8]) {
-    fuzzing::frame(bytes);
+    tabane::fuzzing::frame(bytes);
     if let Some(heard) = tabane_io::overhear::parse(bytes) {
         let longer = [bytes, &[0xff; 8]].concat();
         assert_eq!(tabane_io::overhear::parse(&longer), Some(heard));
@@ -112,9 +111,9 @@ pub fn overheard(bytes: &[u8]) {
 /// a bundle over, `tabane init` on another machine.
 pub fn told(bytes: &[u8]) {
     match bytes.split_first() {
-        Some((what, lines)) if what % 3 == 0 => fuzzing::resolver(lines),
-        Some((what, state)) if what % 3 == 1 => fuzzing::handover(state),
-        Some((_, line)) => fuzzing::line(line),
+        Some((what, lines)) if what % 3 == 0 => tabaned::fuzzing::resolver(lines),
+        Some((what, state)) if what % 3 == 1 => tabaned::fuzzing::handover(state),
+        Some((_, line)) => tabane::fuzzing::line(line),
         None => {}
     }
 }

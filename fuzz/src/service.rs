@@ -9,12 +9,12 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use tabane::control::{Listener, Server};
-use tabane::events::EventLog;
 use tabane_api::{Request, ask};
 use tabane_config::key::Key;
 use tabane_config::{Ports, parse_allow, parse_change, parse_class, parse_link};
 use tabane_proto::PolicyKind;
+use tabaned::control::{Listener, Server};
+use tabaned::events::EventLog;
 
 /// An answer comes within this time.
 const TIMEOUT: Duration = Duration::from_secs(5);

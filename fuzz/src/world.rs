@@ -10,8 +10,6 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use tabane::events::EventLog;
-use tabane::fuzzing;
 use tabane_proto::security::Rekey;
 use tabane_proto::wire::cell::LINKS;
 use tabane_proto::wire::record::{ETHERNET, FRAME_MAX, VNET};
@@ -23,6 +21,8 @@ use tabane_sim::hostile::way::{Lanes, Way};
 use tabane_sim::hostile::{Hostility, Member};
 use tabane_sim::random;
 use tabane_sim::table::{self, TURN, Table};
+use tabaned::events::EventLog;
+use tabaned::fuzzing;
 
 /// The nodes.
 pub(crate) const JUDGED: u8 = 0;
@@ -209,7 +209,8 @@ impl World {
             assert!(links.len() == peer.paths.len() && links.iter().all(|link| *link < NICS), "{peer:?}");
         }
         let example = serde_json::from_str(include_str!("../../docs/status.example.json"));
-        fuzzing::shown(example.expect("the documented example"), bundle, &self.events);
+        let status = fuzzing::status(example.expect("the documented example"), bundle, &self.events);
+        tabane::fuzzing::shown(&status);
     }
 
     /// The judged bundle holds no more than its bounds, and no buffer is lost.

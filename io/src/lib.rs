@@ -53,7 +53,7 @@ pub use capture::{Capture, CaptureError, CaptureSpec};
 pub use descriptors::{peer_groups, receive_files, send_files};
 pub use ether::{Engine, EtherError, EtherLink, EtherSpec};
 pub use gate::Gates;
-pub use link::{Link, Notice, RUN_MAX, ReceiveBuffer, SEGMENTS_MAX, Sent};
+pub use link::{Link, Notice, RECEIVE_BUFFER, RUN_MAX, ReceiveBuffer, SEGMENTS_MAX, Sent};
 pub use mem::{MemError, MemLink, MemSpec};
 #[cfg(feature = "lab")]
 pub use packet::{PacketError, PacketSocket};

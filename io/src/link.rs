@@ -8,6 +8,8 @@ use std::io::{self, IoSlice};
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use std::os::fd::AsFd;
 
+/// The receive buffer that a bundle gives a socket: what arrives at 10 Gbit/s while its worker is not scheduled for 5 ms.
+pub const RECEIVE_BUFFER: usize = 7 << 20;
 /// The most bytes of a run: what one IPv4 packet can carry as UDP.
 pub const RUN_MAX: usize = 65_507;
 /// The most datagrams of a run (`UDP_MAX_SEGMENTS` of the kernel). Older kernels take 64; there UDP sends a longer run

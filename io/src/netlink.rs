@@ -9,6 +9,7 @@ mod detail;
 mod device;
 mod diag;
 #[cfg(feature = "lab")]
+mod lay;
 mod nic;
 mod watch;
 
@@ -27,9 +28,9 @@ pub use device::{
     DeviceSettings, add_address, add_pair, delete_device, remove_address, set_device, set_qdisc,
     set_qdisc_noqueue,
 };
-#[cfg(feature = "lab")]
-pub use device::{add_bridge, add_cable, plug, set_port};
 pub use diag::{SocketState, TcpState, tcp_sockets, udp_sockets};
+#[cfg(feature = "lab")]
+pub use lay::{add_bridge, add_cable, plug, set_port};
 pub use nic::{Nic, nic, nic_names, route_to};
 pub use watch::{NicEvent, Watch};
 

@@ -213,7 +213,7 @@ fn queries_are_read() -> Result<()> {
 /// The documented example of a status, with a name that could break a line.
 fn example() -> Result<Vec<Asked>> {
     let mut status: Status = serde_json::from_str(&text("docs/status.example.json")?)?;
-    status.counters = tabane::snapshot::counters().map(|(name, _)| (name.to_owned(), 7)).collect();
+    status.counters = tabane_api::counters::counters().map(|(name, _)| (name.to_owned(), 7)).collect();
     status.peers[0].name = "a\"} 1\nb\\".to_owned();
     let mut other = status.clone();
     other.name = "tb1".to_owned();

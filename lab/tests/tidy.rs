@@ -1,6 +1,5 @@
 //! The tree's own rules, checked over every Rust file of the repository: files stay short, long ones keep their tests in a file of
-//! their own, and every file begins by saying what it is. And over the dependencies: the daemon is linked with nothing that needs none of its
-//! rights. Over the rooms of the core: none imports one that stands above it. And over the pages: their links lead somewhere, and
+//! their own, and every file begins by saying what it is. And over the dependencies: the daemon is linked with a list of others. Over the rooms of the core and of the daemon: none imports one that stands above it. And over the pages: their links lead somewhere, and
 //! docs/guide.md names the policies that there are.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -17,11 +16,11 @@ pub(crate) fn cases() -> Vec<Case> {
         files_are_short,
         tests_of_long_files_stand_apart,
         every_source_file_says_what_it_is,
-        rooms_of_the_core_import_only_what_stands_below_them,
+        rooms_import_only_what_stands_below_them,
         the_arrows_between_rooms_are_found,
         pages_link_to_what_is_there,
         the_policies_of_the_guide_are_those_of_the_core,
-        the_daemon_is_not_linked_with_the_probe
+        the_daemon_is_linked_with_a_list_of_others_and_nothing_else
     ]
 }
 
@@ -61,25 +60,36 @@ fn every_source_file_says_what_it_is() {
     });
 }
 
-/// The rooms of the core: each imports only what stands before it.
-const ROOMS: [&str; 16] = [
-    "time", "counters", "gate", "security", "wire", "event", "outbox", "session", "link", "policy", "fdb",
-    "settings", "receive", "send", "group", "bundle",
+/// The rooms of the core and of the daemon, from the bottom: each imports only what stands before it.
+const ROOMS: [(&str, &[&str]); 2] = [
+    (
+        "proto/src/",
+        &[
+            "time", "counters", "gate", "security", "wire", "event", "outbox", "session", "link", "policy",
+            "fdb", "settings", "receive", "send", "group", "bundle",
+        ],
+    ),
+    ("daemon/src/", &["events", "machine", "worker", "shell", "control", "main_thread", "start"]),
 ];
+/// Files above all rooms.
+const ABOVE: [&str; 3] = ["lib", "main", "fuzzing"];
 
-fn rooms_of_the_core_import_only_what_stands_below_them() {
-    let place = |room: &str| ROOMS.iter().position(|known| *known == room);
-    assert_none(|source| {
-        let path = source.path.strip_prefix("proto/src/").filter(|path| !is_test(path))?;
-        let room = path.split('/').next().unwrap_or_default().trim_end_matches(".rs");
-        if room == "lib" {
-            return None;
-        }
-        let Some(own) = place(room) else { return Some(format!("`{room}` is no room of the core")) };
-        let wrong = imports(&source.text)
-            .find(|import| *import != room && place(import).is_none_or(|place| place > own));
-        wrong.map(|import| format!("imports `{import}`, which does not stand below `{room}`"))
-    });
+fn rooms_import_only_what_stands_below_them() {
+    assert_none(|source| ROOMS.iter().find_map(|(folder, rooms)| wrong_arrow(source, folder, rooms)));
+}
+
+/// What a file in a room imports that does not stand below that.
+fn wrong_arrow(source: &Source, folder: &str, rooms: &[&str]) -> Option<String> {
+    let place = |room: &str| rooms.iter().position(|known| *known == room);
+    let path = source.path.strip_prefix(folder).filter(|path| !is_test(path))?;
+    let room = path.split('/').next().unwrap_or_default().trim_end_matches(".rs");
+    if ABOVE.contains(&room) {
+        return None;
+    }
+    let Some(own) = place(room) else { return Some(format!("`{room}` is no room of {folder}")) };
+    let wrong =
+        imports(&source.text).find(|import| *import != room && place(import).is_none_or(|place| place > own));
+    wrong.map(|import| format!("imports `{import}`, which does not stand below `{room}`"))
 }
 
 fn the_arrows_between_rooms_are_found() {
@@ -88,12 +98,12 @@ fn the_arrows_between_rooms_are_found() {
     assert_eq!(imports(text).collect::<Vec<_>>(), ["link", "time"]);
 }
 
-/// Whether a file of the core holds tests alone, which may look at everything.
+/// Whether a file holds tests alone, which may look at everything.
 fn is_test(path: &str) -> bool {
     path.contains("/tests/") || path.ends_with("/tests.rs")
 }
 
-/// The rooms that a file of the core names outside of comments and tests.
+/// The rooms that a file names outside of comments and tests.
 fn imports(text: &str) -> impl Iterator<Item = &str> {
     let code = text.split("#[cfg(test)]\nmod tests").next().unwrap_or_default();
     let code = code.lines().map(|line| line.split("//").next().unwrap_or_default());
@@ -173,35 +183,86 @@ fn beside(page: &str, target: &str) -> String {
     path.join("/")
 }
 
-/// What the programs that open no device are, and are made of.
-const OUTSIDE_THE_DAEMON: [&str; 8] = [
-    "tabane-probe",
-    "tabane-web",
-    "tabane-follow",
-    "ureq",
-    "hickory-resolver",
-    "tabane-lab",
-    "tabane-sim",
-    "tabane-manuals",
+/// What the daemon is linked with of others, on Linux for x86-64 and with the kernel path: the process that root starts has this and
+/// nothing else. A crate that joins has its reason in the commit.
+const LINKED: [&str; 55] = [
+    "aegis",
+    "anyhow",
+    "aws-lc-rs",
+    "aws-lc-sys",
+    "base16ct",
+    "bitflags",
+    "bytes",
+    "cfg-if",
+    "enumflags2",
+    "itoa",
+    "landlock",
+    "lazy_static",
+    "libbpf-rs",
+    "libbpf-sys",
+    "libc",
+    "linux-raw-sys",
+    "log",
+    "memchr",
+    "memmap2",
+    "memoffset",
+    "netlink-packet-core",
+    "netlink-packet-route",
+    "netlink-packet-sock-diag",
+    "netlink-sys",
+    "nix",
+    "nu-ansi-term",
+    "once_cell",
+    "pin-project-lite",
+    "rustix",
+    "seccompiler",
+    "serde",
+    "serde_core",
+    "serde_json",
+    "serde_spanned",
+    "sharded-slab",
+    "smallvec",
+    "snow",
+    "socket2",
+    "softaes",
+    "strsim",
+    "subtle",
+    "thiserror",
+    "thread_local",
+    "toml",
+    "toml_datetime",
+    "toml_parser",
+    "toml_writer",
+    "tracing",
+    "tracing-core",
+    "tracing-subscriber",
+    "vsprintf",
+    "winnow",
+    "zerocopy",
+    "zeroize",
+    "zmij",
 ];
 
-fn the_daemon_is_not_linked_with_the_probe() {
-    let cargo = env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-    let mut tree = Command::new(cargo);
-    tree.args(
-        "tree --offline --locked --package tabane --edges normal --prefix none --format {p}".split(' '),
-    );
-    let tree = tree.current_dir(root()).output().expect("cargo");
+fn the_daemon_is_linked_with_a_list_of_others_and_nothing_else() {
+    const TREE: &str = "tree --offline --locked --package tabaned --features kernel-path --target x86_64-unknown-linux-gnu \
+        --edges normal,no-proc-macro --prefix none --format {p}";
+    let mut tree = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    let tree = tree.args(TREE.split_whitespace()).current_dir(root()).output().expect("cargo");
     assert!(tree.status.success(), "{}", String::from_utf8_lossy(&tree.stderr));
     let text = String::from_utf8_lossy(&tree.stdout);
-    let linked: BTreeSet<&str> = text.lines().filter_map(|line| line.split(' ').next()).collect();
-    assert!(linked.contains("tabane-io"), "{linked:?}");
-    for package in OUTSIDE_THE_DAEMON {
-        assert!(
-            !linked.contains(package),
-            "`tabane` depends on `{package}`: `cargo tree -p tabane -e normal -i {package}`"
-        );
-    }
+    let names = text.lines().filter_map(|line| line.split(' ').next());
+    let linked: BTreeSet<&str> = names.filter(|name| !name.starts_with("tabane")).collect();
+    let known = BTreeSet::from(LINKED);
+    let (new, gone): (Vec<_>, Vec<_>) =
+        (linked.difference(&known).collect(), known.difference(&linked).collect());
+    assert!(
+        new.is_empty(),
+        "the daemon is linked with {new:?}: `cargo tree -p tabaned -e normal -i NAME` says by whom"
+    );
+    assert!(
+        gone.is_empty(),
+        "the daemon is no longer linked with {gone:?}, which the list in lab/tests/tidy.rs names"
+    );
 }
 
 /// Fails with one line per file of which `complaint` has something to say.

@@ -7,7 +7,7 @@ use clap::Command;
 use clap_complete::{Shell, generate};
 use clap_mangen::Man;
 use clap_mangen::roff::{Roff, bold, roman};
-use tabane::error::CODES;
+use tabane_process::exit::CODES;
 
 use crate::is_another;
 

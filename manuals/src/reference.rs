@@ -4,12 +4,12 @@
 //! fails when they differ from the code; with `TABANE_WRITE=1` it writes them.
 
 use clap::{Arg, Command};
-use tabane::error::CODES;
 use tabane::metrics::families;
-use tabane::snapshot::counters;
 use tabane_api::KINDS;
+use tabane_api::counters::counters;
 use tabane_api::status::REASONS;
 use tabane_config::reference::{Described, reference};
+use tabane_process::exit::CODES;
 
 use crate::is_another;
 

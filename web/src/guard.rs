@@ -23,8 +23,8 @@ use axum::http::{HeaderMap, StatusCode};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use subtle::ConstantTimeEq;
-use tabane::error::BadInput;
 use tabane_config::key::Key;
+use tabane_config::problem::BadInput;
 
 use crate::routes::Refusal;
 

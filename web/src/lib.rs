@@ -28,9 +28,10 @@ use std::sync::Arc;
 use anyhow::Context;
 use clap::error::ErrorKind;
 use clap::{CommandFactory, Parser};
-use tabane::error::{BadInput, report};
 use tabane_api::Present;
+use tabane_config::problem::BadInput;
 use tabane_io::Signals;
+use tabane_process::exit::report;
 
 use guard::{Guard, Token};
 use live::Live;
@@ -51,7 +52,7 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
 
 /// Serves until SIGTERM or SIGINT.
 fn run(options: &Options) -> anyhow::Result<()> {
-    tabane::log::start()?;
+    tabane_process::log::start()?;
     // Before any thread starts, so that none takes the signals.
     let signals = Signals::block().context("cannot wait for signals")?;
     let token = options.token()?;
@@ -60,7 +61,7 @@ fn run(options: &Options) -> anyhow::Result<()> {
     say(&format!("{}\n", socket.invitation(token.as_ref())))?;
     socket.warn();
     let guard = Guard::new(token, options.hosts.clone());
-    tabane::privileges::confine_web(options.allow_actions)?;
+    tabane_process::sandbox::confine_web(options.allow_actions)?;
     let live = Live::start(present).context("cannot start a thread")?;
     let shared = Arc::new(Shared { live, actions: options.allow_actions });
     serve::until_a_signal(&signals, socket, routes::router(shared, Arc::new(guard)))

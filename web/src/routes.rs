@@ -239,10 +239,10 @@ mod tests {
     use axum::http::{HeaderMap, Method, Request as HttpRequest};
     use futures_core::Stream;
     use http_body_util::BodyExt;
-    use tabane::control::{Listener, Server, done};
-    use tabane::events::EventLog;
     use tabane::metrics::Format;
     use tabane_api::Present;
+    use tabaned::control::{Listener, Server, done};
+    use tabaned::events::EventLog;
     use tower::ServiceExt;
 
     use super::*;

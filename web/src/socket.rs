@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::Mode;
 use rustix::process::umask;
-use tabane::error::BadInput;
+use tabane_config::problem::BadInput;
 
 use crate::Options;
 use crate::guard::Token;

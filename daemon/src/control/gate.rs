@@ -13,15 +13,7 @@ use std::os::unix::net::UnixStream;
 
 use tabane_api::Request;
 use tabane_api::socket::peer_of;
-
-/// A group whose members may ask, or may look.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Group {
-    /// Its name, for those who are no members.
-    pub name: String,
-    /// Its number.
-    pub gid: u32,
-}
+use tabane_process::sandbox::account::Group;
 
 /// What a process may ask.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

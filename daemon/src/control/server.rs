@@ -20,9 +20,10 @@ use serde_json::{Value, json};
 use tabane_api::socket::{address, connect_now, peer_of};
 use tabane_api::{REQUESTS, Request};
 use tabane_io::Waker;
+use tabane_process::sandbox::account::Group;
 
 use super::follower::Follower;
-use super::gate::{Gate, Group, Right};
+use super::gate::{Gate, Right};
 use super::outgoing::{Outgoing, not_now};
 use crate::events::EventLog;
 

@@ -10,11 +10,10 @@ use tabane_config::{LinkConfig, parse_change};
 use tabane_io::now_ns;
 use tabane_proto::Class;
 
+use super::in_force::Filed;
+use super::refusal::Refusal;
 use super::{Shell, numbered};
-use crate::control;
-use crate::in_force::Filed;
 use crate::machine::Machine;
-use crate::refusal::Refusal;
 use crate::worker::Command;
 
 impl<M: Machine> Shell<M> {
@@ -45,9 +44,9 @@ impl<M: Machine> Shell<M> {
                 let config = told.understood().map_err(Refusal::Input)?;
                 let origin = self.in_force.filed().origin.with_file(file.clone());
                 self.in_force.file(Filed { config, origin });
-                Ok(control::done())
+                Ok(json!({}))
             }
-            _ => Ok(control::done()),
+            _ => Ok(json!({})),
         }
     }
 

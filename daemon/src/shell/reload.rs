@@ -16,9 +16,9 @@ use tabane_config::{Config, LinkConfig, LiveConfig};
 use tabane_io::now_ns;
 
 use super::Shell;
-use crate::in_force::Filed;
+use super::in_force::Filed;
+use super::refusal::Refusal;
 use crate::machine::Machine;
-use crate::refusal::Refusal;
 
 impl<M: Machine> Shell<M> {
     /// Does what the file says; answers what has changed, a sentence each.

@@ -12,12 +12,12 @@ use tabane_config::key::public;
 use tabane_config::{Config, Mtu, file, resolve};
 use tabane_io::netlink::NicEvent;
 
+use super::in_force::{Filed, without_files};
 use super::*;
-use crate::in_force::{Filed, without_files};
-use crate::medium::Medium;
-use crate::save::edited;
+use crate::machine::medium::Medium;
 use model::{Flaw, Model, Name, Said, Step, host, nic, text};
 use simulated::{Core, Simulated, start};
+use tabane::edited;
 
 const FILE: &str = "/tb0.toml";
 

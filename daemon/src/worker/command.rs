@@ -11,10 +11,10 @@ use tabane_io::AnyLink;
 use tabane_proto::{Bundle, Class, Instant, LinkSettings, NicReport, PolicyKind, PolicyOptions};
 
 use super::drain::Drain;
+use super::group::Trust;
+use super::snapshot::Snapshot;
 use super::{Worker, clock};
-use crate::group::Trust;
-use crate::links::of_worker;
-use crate::snapshot::Snapshot;
+use crate::machine::sockets::of_worker;
 
 /// A command to a worker. `S`: the sockets of its links.
 pub(crate) enum Command<S = AnyLink> {

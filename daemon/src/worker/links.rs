@@ -6,10 +6,11 @@
 use std::net::{SocketAddr, SocketAddrV6};
 use std::sync::mpsc::Sender;
 
+use tabane_config::address::GROUP;
 use tabane_io::{AnyLink, Interest, Poll};
 use tabane_proto::{Instant, LinkSettings};
 
-use super::{GROUP, Worker};
+use super::Worker;
 
 /// One link of a worker.
 pub(super) struct WatchedLink {

@@ -1,7 +1,9 @@
-//! The stage of tests with the real binary: a shell script in network, mount and process namespaces of its own, which
+//! The stage of tests with the real programs: a shell script in network, mount and process namespaces of its own, which
 //! only root can make here. The script is the first process there, so whatever it started ends with it.
 
+use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
+use std::{env, fs, io};
 
 use libtest_mimic::{Failed, Trial};
 use tabane_io::trial::trial;
@@ -38,7 +40,7 @@ fn missing() -> Option<&'static str> {
     if !rustix::process::getuid().is_root() {
         return Some("needs root");
     }
-    if !std::path::Path::new("/dev/net/tun").exists() {
+    if !Path::new("/dev/net/tun").exists() {
         return Some("needs /dev/net/tun");
     }
     (!has("ip") || !has("unshare")).then_some("needs ip and unshare (Debian packages iproute2, util-linux)")
@@ -64,13 +66,43 @@ pub(crate) fn printed(script: &str) -> Result<String, Failed> {
     Ok(text)
 }
 
-/// Runs `script` in namespaces of its own; `$TABANE` is the binary.
+/// The program `tabane`, beside which `tabaned` lies: the one that `TABANE_BIN` names, or what [`build`] has built.
+pub(crate) fn tabane() -> PathBuf {
+    let named = env::var_os("TABANE_BIN").filter(|path| !path.is_empty()).map(PathBuf::from);
+    named.unwrap_or_else(|| Path::new(env!("CARGO_BIN_EXE_tabaned")).with_file_name("tabane"))
+}
+
+/// Copies both programs into a directory; returns the path of `tabane` there.
+pub(crate) fn copy(directory: &Path) -> io::Result<PathBuf> {
+    let original = tabane();
+    for name in ["tabane", "tabaned"] {
+        fs::copy(original.with_file_name(name), directory.join(name))?;
+    }
+    Ok(directory.join("tabane"))
+}
+
+/// Has cargo build `tabane` beside `tabaned`, unless `TABANE_BIN` names what is to be tested: cargo builds for a test the programs
+/// of its own package alone.
+pub(crate) fn build() {
+    if env::var_os("TABANE_BIN").is_some_and(|path| !path.is_empty()) {
+        return;
+    }
+    let place = Path::new(env!("CARGO_BIN_EXE_tabaned")).parent().expect("a directory of programs");
+    let (target, profile) = (place.parent().expect("a target directory"), place.file_name());
+    let profile = profile.filter(|name| *name != "debug").unwrap_or("dev".as_ref());
+    let mut cargo = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    cargo.args(["build", "--locked", "--quiet", "--package", "tabane", "--profile"]).arg(profile);
+    cargo.arg("--target-dir").arg(target).current_dir(env!("CARGO_MANIFEST_DIR"));
+    assert!(cargo.status().expect("cargo").success(), "cargo cannot build the program that is to be tested");
+}
+
+/// Runs `script` in namespaces of its own; `$TABANE` is the program.
 pub(crate) fn shell(script: &str) -> std::io::Result<Output> {
     let directory = tempfile::tempdir()?;
     Command::new("unshare")
         .args(["--net", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc"])
         .args(["sh", "-c", &format!("{NICS}; {START} {script}")])
-        .env("TABANE", env!("CARGO_BIN_EXE_tabane"))
+        .env("TABANE", tabane())
         .env_remove("TABANE_LOG")
         .current_dir(directory.path())
         .output()

@@ -30,8 +30,8 @@ pub(super) struct Errand {
     directory: TempDir,
     lab: PathBuf,
     daemon: PathBuf,
-    /// The program beside the daemon, where it is built.
-    probe: Option<PathBuf>,
+    /// Programs beside it, as far as they are built.
+    beside: Vec<PathBuf>,
 }
 
 impl Errand {
@@ -40,8 +40,9 @@ impl Errand {
         let directory = tempfile::tempdir().context("a directory for the guest")?;
         let lab = env::current_exe().context("the path of this program")?;
         let daemon = fs::canonicalize(daemon).with_context(|| daemon.display().to_string())?;
-        let probe = Some(daemon.with_file_name("tabane-probe")).filter(|path| path.is_file());
-        Ok(Errand { directory, lab, daemon, probe })
+        let beside = ["tabaned", "tabane-probe"].map(|name| daemon.with_file_name(name));
+        let beside = beside.into_iter().filter(|path| path.is_file()).collect();
+        Ok(Errand { directory, lab, daemon, beside })
     }
 
     /// The directory that the guest may write to, under the same name as here.
@@ -58,7 +59,7 @@ impl Errand {
     pub(super) fn pack(&self) -> Result<PathBuf> {
         let image = self.file("programs");
         let mut packing = Command::new("sh");
-        packing.args(["-c", PACK, "sh"]).arg(&image).args([&self.lab, &self.daemon]).args(&self.probe);
+        packing.args(["-c", PACK, "sh"]).arg(&image).args([&self.lab, &self.daemon]).args(&self.beside);
         process::run(&mut packing).context("programs for the guest").map(|_| image)
     }
 

@@ -90,8 +90,6 @@ fn program(line: &str) -> Option<(&str, Vec<&str>)> {
 impl Programs {
     fn new() -> Result<Programs> {
         let mut own = Vec::from(tabane_manuals::programs());
-        // Pages also name what a bundle starts by itself.
-        own[0] = own[0].clone().subcommand(Command::new("resolve-names"));
         own.iter_mut().for_each(Command::build);
         let lab = lab()?;
         let mut options: BTreeSet<String> =

@@ -15,7 +15,7 @@ use crate::documents::pages::{none, root};
 const LIST: &str = "lab/exercised.toml";
 
 /// The list has what there is to type, and nothing else; what it has of a flag of `up` holds for the key of the same meaning, as
-/// `daemon/src/cli/tests.rs` shows.
+/// `command/src/cli/tests.rs` shows.
 pub(crate) fn all_are_listed() -> Result<()> {
     let listed: BTreeSet<String> = claims()?.iter().flat_map(|(_, _, what)| each(what)).collect();
     let keys = reference().into_iter().flatten();

@@ -139,7 +139,7 @@ fn signals() -> Result<()> {
         let lab = Process::start(lab_command(&arguments, &directory.path().join("report.json"))?)?;
         let all = wait_for("the daemons of the run", BEGINS_WITHIN, || {
             let all = descendants(lab.pid())?;
-            let daemons = all.iter().filter(|(_, name)| name == "tabane").count();
+            let daemons = all.iter().filter(|(_, name)| name == "tabaned").count();
             Ok((daemons == 2).then_some(all))
         })?;
         kill(all[depth].0, Signal::SIGTERM)?;

@@ -5,7 +5,7 @@ mod names;
 pub(crate) mod page;
 
 use std::net::SocketAddr;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
@@ -33,9 +33,9 @@ const LINKS: usize = 2;
 const NAMED: &str = "[[link]]\nnic = \"lo\"\npeers = [\"localhost:9\"]\n";
 /// The first reload has the same program take over, the second one the next version's.
 const RELOADS: usize = 2;
-/// The version of the programs here, and where the program of another one lies until it is installed.
+/// The version of the programs here, and where the daemon of another one lies until it is installed.
 const VERSION: &str = env!("CARGO_PKG_VERSION");
-const NEXT: &str = "tabane.next";
+const NEXT: &str = "tabaned.next";
 const FILE: u64 = 4 << 20;
 /// Sent through the reloads, for some seconds.
 const LONG_FILE: u64 = 96 << 20;
@@ -73,7 +73,7 @@ fn unit() -> Result<()> {
     let topology = Topology::build(plan(&[FAST; LINKS]))?;
     let (host, directory) = (topology.host(0), tempfile::tempdir()?);
     let mut peer = peer(&topology, directory.path())?;
-    let (next, next_version) = relabelled(&std::fs::read(program(None)?)?)?;
+    let (next, next_version) = relabelled(&std::fs::read(daemon()?)?)?;
     let systemd = machine(host, &[(&format!("usr/bin/{NEXT}"), &next, 0o755)])?;
     analysed(&systemd, SERVICE, EXPOSURE_MAX)?;
 
@@ -173,11 +173,12 @@ fn machine(host: &Namespace, files: &[(&str, &[u8], u32)]) -> Result<Systemd> {
 
 /// The same with this line in the bundle's file in place of its address.
 pub(crate) fn machine_with(host: &Namespace, line: &str, files: &[(&str, &[u8], u32)]) -> Result<Systemd> {
-    let tabane = std::fs::read(program(None)?)?;
+    let (tabane, tabaned) = (std::fs::read(program(None)?)?, std::fs::read(daemon()?)?);
     let (unit, config) = (format!("{UNITS}/tabane@.service"), config(line));
-    let service: [(&str, &[u8], u32); 4] = [
+    let service: [(&str, &[u8], u32); 5] = [
         (&unit, UNIT, 0o644),
         ("usr/bin/tabane", &tabane, 0o755),
+        ("usr/bin/tabaned", &tabaned, 0o755),
         ("etc/tabane/tb0.toml", config.as_bytes(), 0o644),
         ("etc/tabane/tb0.key", KEY.as_bytes(), 0o600),
     ];
@@ -188,6 +189,11 @@ pub(crate) fn machine_with(host: &Namespace, line: &str, files: &[(&str, &[u8], 
 fn config(line: &str) -> String {
     let links: String = (0..LINKS).map(|link| format!("[[link]]\nnic = \"{}\"\n", nic(link))).collect();
     format!("policy = \"adaptive\"\n{line}\n{links}{NAMED}")
+}
+
+/// The program that `tabane up` becomes.
+fn daemon() -> Result<PathBuf> {
+    Ok(program(None)?.with_file_name("tabaned"))
 }
 
 /// The program as another version is, and that version: its number stands in for all that differs.
@@ -244,7 +250,7 @@ fn reloads(
     for reload in 1..=RELOADS {
         if reload == RELOADS {
             // As a package manager does.
-            process::run(systemd.command("mv").args([&format!("/usr/bin/{NEXT}"), "/usr/bin/tabane"]))?;
+            process::run(systemd.command("mv").args([&format!("/usr/bin/{NEXT}"), "/usr/bin/tabaned"]))?;
         }
         systemd.systemctl(&format!("reload {SERVICE}"))?;
         let now = main_process(systemd)?;

@@ -10,12 +10,12 @@ use tabane_io::Waker;
 use tabane_io::netlink::{Nic, NicEvent};
 use tabane_proto::{Bundle, Class, Instant, NodeId, Outcome, PolicyOptions, Settings};
 
-use crate::group::{Protection, Trust};
-use crate::links::{Addresses, link_settings};
 use crate::machine::Machine;
-use crate::medium::Medium;
+use crate::machine::medium::Medium;
+use crate::shell::links::{Addresses, link_settings};
 use crate::worker::Command;
-use crate::workers::Workers;
+use crate::worker::group::{Protection, Trust};
+use crate::worker::workers::Workers;
 
 /// An address that the simulated machine refuses to its device.
 pub(crate) const REFUSED: &str = "10.9.255.255/24";

@@ -1,0 +1,155 @@
+//! The command line with which a bundle was started, read once more: its flags lie over its file as they did then.
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+
+use clap::{Args, Parser};
+use tabane_api::origin::key_of_service;
+use tabane_api::{AskError, Origin};
+use tabane_config::Config;
+use tabane_config::problem::BadInput;
+use tabane_config::settings::{Given, Settings};
+
+use super::words::is_file;
+use super::{Cli, Command};
+
+/// Where the service manager puts what it hands to a service.
+const CREDENTIALS: &str = "/run/credentials/";
+
+/// A bundle and a file, each of which may be left out.
+#[derive(Args, Debug)]
+pub(super) struct BundleAndFile {
+    /// Name of the bundle [default: the only one that is up]
+    #[arg(value_name = "NAME")]
+    first: Option<String>,
+    /// Configuration file: a path with `/` or `.toml` [default: /etc/tabane/NAME.toml]
+    #[arg(value_name = "FILE")]
+    second: Option<PathBuf>,
+}
+
+impl BundleAndFile {
+    /// The bundle that is meant, and the file.
+    pub(super) fn meant(self) -> Result<(String, Option<PathBuf>), AskError> {
+        let (name, file) = self.split();
+        Ok((tabane_api::meant(name)?, file))
+    }
+
+    fn split(self) -> (Option<String>, Option<PathBuf>) {
+        match (self.first, self.second) {
+            (Some(file), None) if is_file(&file) => (None, Some(PathBuf::from(file))),
+            both => both,
+        }
+    }
+}
+
+/// What a bundle called `name` would be, started from `text`, the content of `file`. Flags of its start lie over the file with which
+/// they were given.
+pub(crate) fn read_again(name: &str, file: &Path, text: &str, origin: &Origin) -> Result<Config, BadInput> {
+    let is_own = origin.file.as_deref() == Some(file);
+    let mut flags = if is_own { flags(name, origin)? } else { Settings::default() };
+    if flags.values.get::<String>("name").is_none() && (is_own || !says_name(file, text)) {
+        flags.values.set("name", Given::by_flag(name.to_owned(), "--name"));
+    }
+    Config::read_text(file, text, flags).map_err(BadInput::from)
+}
+
+fn says_name(file: &Path, text: &str) -> bool {
+    let settings = tabane_config::file::parse(&file.display().to_string(), text);
+    settings.is_ok_and(|settings| settings.values.get::<String>("name").is_some())
+}
+
+/// The flags of the start. The bundle tells them, and may have been taken over: the files of keys that they name are not read, but
+/// for that of its service, which the service manager hands it as a credential.
+fn flags(name: &str, origin: &Origin) -> Result<Settings, BadInput> {
+    let line = ["tabane", "up"].into_iter().map(OsString::from);
+    let line = line.chain(origin.arguments.iter().map(OsString::from));
+    let Ok(Cli { command: Command::Up(flags) }) = Cli::try_parse_from(line) else {
+        let why = "the flags with which the bundle was started are none of this version";
+        return Err(BadInput::new(format!("{why}: {}", origin.arguments.join(" "))));
+    };
+    let mut settings = flags.settings();
+    let key = settings.values.get::<PathBuf>("key");
+    let of_service = key.filter(|key| key.value.starts_with(CREDENTIALS)).cloned();
+    let others: &[&str] = if of_service.is_some() { &["node_key"] } else { &["key", "node_key"] };
+    if let Some(place) = settings.values.first(others) {
+        let why = "names a file, which is not read because a bundle says so; allowed: to name it in the configuration";
+        return Err(BadInput::new(format!("{place}: {why}")));
+    }
+    if let Some(key) = of_service {
+        settings.values.set("key", Given::new(key_of_service(name), key.place));
+    }
+    Ok(settings)
+}
+
+#[cfg(test)]
+mod tests {
+    use tabane_config::Mtu;
+
+    use super::*;
+
+    const LINK: &str = "security = 'none'\n[[link]]\nnic = 'eth1'\n";
+
+    fn origin(file: &str, arguments: &[&str]) -> Origin {
+        let arguments = arguments.iter().map(ToString::to_string).collect();
+        Origin { file: Some(PathBuf::from(file)), arguments }
+    }
+
+    #[test]
+    fn flags_lie_over_the_file_of_the_start_again() {
+        let origin =
+            origin("/etc/tb.toml", &["tb.toml", "--name", "wire", "--mtu", "9000", "--link", "eth2"]);
+        let read = |file: &str| {
+            let config = read_again("wire", Path::new(file), LINK, &origin).expect("valid");
+            (config.name.clone(), config.mtu, config.links.len())
+        };
+        assert_eq!(read("/etc/tb.toml"), ("wire".to_owned(), Mtu::Stated(9_000), 2));
+        assert_eq!(read("/etc/other.toml"), ("wire".to_owned(), Mtu::Auto, 1), "but over no other file");
+        let named = format!("name = 'tb7'\n{LINK}");
+        let config = read_again("wire", Path::new("/etc/other.toml"), &named, &origin).expect("valid");
+        assert_eq!(config.name, "tb7", "the bundle refuses that");
+    }
+
+    #[test]
+    fn files_that_a_bundle_names_are_not_read() {
+        let file = tempfile::NamedTempFile::new().expect("a file");
+        std::fs::write(&file, "0f".repeat(32)).expect("written");
+        let path = file.path().to_str().expect("text");
+        let of_service = format!("{CREDENTIALS}tabane@tb0.service/key");
+        let cases = [
+            ("--key", vec!["--key", path]),
+            ("--node-key", vec!["--node-key", path]),
+            ("--node-key", vec!["--key", &of_service, "--node-key", path]),
+        ];
+        for (flag, arguments) in cases {
+            let origin = origin("/etc/tb.toml", &[&["/etc/tb.toml"], &arguments[..]].concat());
+            let why =
+                read_again("tb0", Path::new("/etc/tb.toml"), LINK, &origin).expect_err("it names a file");
+            assert!(
+                why.to_string().starts_with(&format!("{flag}: names a file, which is not read")),
+                "{why}"
+            );
+        }
+    }
+
+    #[test]
+    fn flags_that_no_version_knows_are_named() {
+        let origin = origin("/etc/tb.toml", &["--wings", "2"]);
+        let why = read_again("tb0", Path::new("/etc/tb.toml"), LINK, &origin).expect_err("no such flag");
+        assert!(why.to_string().ends_with("none of this version: --wings 2"), "{why}");
+    }
+
+    #[test]
+    fn a_word_is_a_bundle_or_a_file() {
+        let split = |first: Option<&str>, second: Option<&str>| {
+            let first = first.map(str::to_owned);
+            BundleAndFile { first, second: second.map(PathBuf::from) }.split()
+        };
+        let file = |name: &str| Some(PathBuf::from(name));
+        let name = || Some("wire".to_owned());
+        assert_eq!(split(None, None), (None, None));
+        assert_eq!(split(Some("wire"), None), (name(), None));
+        assert_eq!(split(Some("wire.toml"), None), (None, file("wire.toml")));
+        assert_eq!(split(Some("./wire"), None), (None, file("./wire")));
+        assert_eq!(split(Some("wire"), Some("x")), (name(), file("x")));
+    }
+}
