@@ -8,7 +8,6 @@
 mod detail;
 mod device;
 mod diag;
-#[cfg(feature = "lab")]
 mod nic;
 mod watch;
 
@@ -24,11 +23,9 @@ use thiserror::Error;
 
 pub use detail::{NicAddress, NicDetail, NicStatistics, Parent, nic_details, nic_statistics};
 pub use device::{
-    DeviceSettings, add_address, add_pair, delete_device, remove_address, set_device, set_qdisc,
-    set_qdisc_noqueue,
+    DeviceSettings, add_address, add_bridge, add_cable, add_pair, delete_device, plug, remove_address,
+    set_device, set_port, set_qdisc, set_qdisc_noqueue,
 };
-#[cfg(feature = "lab")]
-pub use device::{add_bridge, add_cable, plug, set_port};
 pub use diag::{SocketState, TcpState, tcp_sockets, udp_sockets};
 pub use nic::{Nic, nic, nic_names, route_to};
 pub use watch::{NicEvent, Watch};
