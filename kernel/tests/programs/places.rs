@@ -27,9 +27,9 @@ const TIMEOUT: Duration = Duration::from_secs(60);
 /// Puts the programs at the interface that the second argument names, says so, and waits to be killed, or until nobody holds its input.
 pub(crate) fn hold() -> ExitCode {
     let index = std::env::args().nth(2).and_then(|index| index.parse().ok()).unwrap_or(0);
-    let mut held = KernelPath::attach(&Plan { device: index, port: PORT, peers: 1 }, None);
+    let mut held = KernelPath::attach(&Plan { device: index, mac: None, port: PORT, peers: 1 }, None);
     let attached =
-        held.as_mut().map(|path| path.set_link(0, Some(tabane_kernel::Link { ifindex: index, ..link() })));
+        held.as_mut().map(|path| path.add_link(0, tabane_kernel::Link { ifindex: index, ..link(0) }));
     println!("{attached:?}");
     let _ = std::io::stdin().read_line(&mut String::new());
     ExitCode::FAILURE
