@@ -23,7 +23,7 @@ use serde_json::json;
 use tabane::control::{Group, Listener, Right, Server, done};
 use tabane::events::EventLog;
 use tabane_api::Request;
-use tabane_io::netns::Namespace;
+use tabane_netns::Namespace;
 use tempfile::TempDir;
 
 use crate::stage::Test;

@@ -41,8 +41,6 @@ pub mod segment;
 mod sockets;
 pub mod tap;
 pub mod tcx;
-#[cfg(feature = "lab")]
-pub mod trial;
 pub mod udp;
 
 use rustix::time::{ClockId, clock_gettime};

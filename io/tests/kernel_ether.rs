@@ -8,7 +8,9 @@ use tabane_io::{Engine, EtherLink, EtherSpec, Link, PacketSocket, ReceiveBuffer,
 
 use tabane_engine::reclaim::Method;
 
-use crate::kernel::hosts::{Cable, Need, Test, until};
+use tabane_netns::{Cable, until};
+
+use crate::{Need, Test, shape};
 
 pub(crate) const TESTS: &[Test] = tests!("ether";
     Namespaces:
@@ -69,7 +71,10 @@ fn spec(nic: &str, port: u16, engine: Engine) -> EtherSpec {
 
 /// Both ends of a cable.
 fn ends(cable: &Cable, near: Engine, far: Engine) -> [EtherLink; 2] {
-    [cable.left.run(|| open("left", PORT, near)), cable.right.run(|| open("right", PORT, far))]
+    [
+        cable.left.enter(|| open("left", PORT, near)).unwrap(),
+        cable.right.enter(|| open("right", PORT, far)).unwrap(),
+    ]
 }
 
 /// Receives until `wanted` cells have come.
@@ -94,7 +99,7 @@ fn send(link: &mut EtherLink, to: SocketAddr, run: &[u8], segment: usize) {
 }
 
 fn the_same_cells(near: Engine, far: Engine) {
-    let cable = Cable::new();
+    let cable = Cable::new().unwrap();
     let [mut near, mut far] = ends(&cable, near, far);
     let run: Vec<u8> = (0..43 * 1496 - 100).map(|i: u32| i.to_le_bytes()[i as usize % 3]).collect();
     for (segment, end) in [(1496, run.len()), (500, 30_000), (1496, 1496), (1496, 7)] {
@@ -109,9 +114,9 @@ fn the_same_cells(near: Engine, far: Engine) {
 /// The frame on the wire is as long as a NIC would pad it to.
 fn padding(engine: Engine) {
     const SHORTEST: usize = 60;
-    let cable = Cable::new();
-    let wire = cable.left.run(|| PacketSocket::open("left").unwrap());
-    let mut far = cable.right.run(|| open("right", PORT, engine));
+    let cable = Cable::new().unwrap();
+    let wire = cable.left.enter(|| PacketSocket::open("left").unwrap()).unwrap();
+    let mut far = cable.right.enter(|| open("right", PORT, engine)).unwrap();
     let mut frame = vec![0; HEADER + SHORTEST];
     let header =
         [&[0xff; 6][..], &[2, 0, 0, 0, 0, 9], &[0x88, 0xb5], &PORT.to_be_bytes(), &[0, 3], b"abc"].concat();
@@ -122,10 +127,10 @@ fn padding(engine: Engine) {
 }
 
 fn group(engine: Engine) {
-    let cable = Cable::new();
+    let cable = Cable::new().unwrap();
     let [mut near, mut far] = ends(&cable, engine, engine);
-    let mut other = cable.right.run(|| open("right", PORT + 1, Engine::Packet));
-    let mut other_near = cable.left.run(|| open("left", PORT + 1, Engine::Packet));
+    let mut other = cable.right.enter(|| open("right", PORT + 1, Engine::Packet)).unwrap();
+    let mut other_near = cable.left.enter(|| open("left", PORT + 1, Engine::Packet)).unwrap();
     send(&mut near, ALL.parse().unwrap(), b"hello", 5);
     assert_eq!(collect(&mut far, 1), [(b"hello".to_vec(), near.local_addr())]);
     send(&mut other_near, ALL.parse().unwrap(), b"other", 5);
@@ -137,8 +142,8 @@ fn group(engine: Engine) {
 
 fn a_full_link_takes_a_run_whole_or_not_at_all() {
     const CELLS: usize = 40;
-    let cable = Cable::new();
-    cable.left.shape("left");
+    let cable = Cable::new().unwrap();
+    shape(&cable.left, "left").unwrap();
     let [mut near, mut far] = ends(&cable, Engine::Packet, Engine::Packet);
     near.set_send_buffer(32 << 10).unwrap();
     let (to, run) = (far.local_addr(), vec![0x5a; CELLS * 1400]);
@@ -152,10 +157,10 @@ fn a_full_link_takes_a_run_whole_or_not_at_all() {
 }
 
 fn frames_of_a_larger_mtu_come_after_the_first() {
-    let cable = Cable::new();
+    let cable = Cable::new().unwrap();
     let [mut near, mut far] = ends(&cable, Engine::Packet, Engine::Packet);
-    cable.left.ip("link set left mtu 9000");
-    cable.right.ip("link set right mtu 9000");
+    cable.left.ip("link set left mtu 9000").unwrap();
+    cable.right.ip("link set right mtu 9000").unwrap();
     let (to, run) = (far.local_addr(), vec![1; 8996]);
     let mut room = vec![0; 65_536];
     send(&mut near, to, &run, run.len());
@@ -167,15 +172,15 @@ fn frames_of_a_larger_mtu_come_after_the_first() {
 }
 
 fn a_nic_without_address_is_refused() {
-    let cable = Cable::new();
-    let error = cable.left.run(|| EtherLink::open(&spec("lo", PORT, Engine::Packet)).unwrap_err());
+    let cable = Cable::new().unwrap();
+    let error = cable.left.enter(|| EtherLink::open(&spec("lo", PORT, Engine::Packet)).unwrap_err()).unwrap();
     assert_eq!(error.to_string(), "NIC lo has no Ethernet address; allowed: an Ethernet device");
 }
 
 fn xdp_long_frames_lie_in_several_pieces() {
-    let cable = Cable::new();
-    cable.left.ip("link set left mtu 9000");
-    cable.right.ip("link set right mtu 9000");
+    let cable = Cable::new().unwrap();
+    cable.left.ip("link set left mtu 9000").unwrap();
+    cable.right.ip("link set right mtu 9000").unwrap();
     let [mut near, mut far] = ends(&cable, Engine::Xdp, Engine::Xdp);
     let run: Vec<u8> = (0..6 * 8996 + 5000).map(|i: u32| i.to_le_bytes()[i as usize % 3]).collect();
     send(&mut near, far.local_addr(), &run, 8996);
@@ -187,7 +192,7 @@ fn xdp_long_frames_lie_in_several_pieces() {
 fn xdp_rings_go_round() {
     const RUNS: u32 = 400;
     const CELLS: usize = 40;
-    let cable = Cable::new();
+    let cable = Cable::new().unwrap();
     let [mut near, mut far] = ends(&cable, Engine::Xdp, Engine::Xdp);
     for number in 0..RUNS {
         let cells: Vec<u8> = (0..CELLS).flat_map(|_| number.to_le_bytes().repeat(100)).collect();
@@ -202,10 +207,10 @@ fn xdp_rings_go_round() {
 fn xdp_completion(method: Method) {
     const RUNS: usize = 200;
     const CELLS: usize = 40;
-    let cable = Cable::new();
+    let cable = Cable::new().unwrap();
     let wanted = EtherSpec { completion: method, ..spec("left", PORT, Engine::Xdp) };
-    let mut near = cable.left.run(|| EtherLink::open(&wanted).unwrap());
-    let mut far = cable.right.run(|| open("right", PORT, Engine::Xdp));
+    let mut near = cable.left.enter(|| EtherLink::open(&wanted).unwrap()).unwrap();
+    let mut far = cable.right.enter(|| open("right", PORT, Engine::Xdp)).unwrap();
     near.set_send_buffer(32 << 10).unwrap();
     let run = vec![0x5a; CELLS * 400];
     for _ in 0..RUNS {
@@ -233,32 +238,33 @@ fn xdp_completion(method: Method) {
 }
 
 fn xdp_program_passes_what_is_not_ours_and_leaves_with_the_link() {
-    let cable = Cable::new();
-    let mut far = cable.right.run(|| open("right", PORT, Engine::Xdp));
+    let cable = Cable::new().unwrap();
+    let mut far = cable.right.enter(|| open("right", PORT, Engine::Xdp)).unwrap();
     assert!(far.engine().starts_with("ether/xdp"), "{}", far.engine());
-    let taken = cable.right.run(|| EtherLink::open(&spec("right", PORT + 1, Engine::Xdp)).unwrap_err());
+    let taken =
+        cable.right.enter(|| EtherLink::open(&spec("right", PORT + 1, Engine::Xdp)).unwrap_err()).unwrap();
     assert!(taken.to_string().contains("attaching a program"), "{taken}");
-    let mut auto = cable.right.run(|| open("right", PORT + 1, Engine::Auto));
+    let mut auto = cable.right.enter(|| open("right", PORT + 1, Engine::Auto)).unwrap();
     assert_eq!(
         (auto.engine(), auto.take_notice().map(|notice| notice.feature)),
         ("ether/packet", Some("AF_XDP"))
     );
 
-    let receiver = cable.right.run(|| UdpSocket::bind("10.0.0.2:0").unwrap());
-    let sender = cable.left.run(|| UdpSocket::bind("10.0.0.1:0").unwrap());
+    let receiver = cable.right.enter(|| UdpSocket::bind("10.0.0.2:0").unwrap()).unwrap();
+    let sender = cable.left.enter(|| UdpSocket::bind("10.0.0.1:0").unwrap()).unwrap();
     sender.send_to(b"passes", receiver.local_addr().unwrap()).unwrap();
     let mut room = [0; 16];
     assert_eq!(receiver.recv(&mut room).unwrap(), 6);
 
     far.hand_over();
     assert_eq!(far.engine(), "ether/packet");
-    let mut near = cable.left.run(|| open("left", PORT, Engine::Packet));
+    let mut near = cable.left.enter(|| open("left", PORT, Engine::Packet)).unwrap();
     send(&mut near, far.local_addr(), b"to the packet socket", 20);
     assert_eq!(collect(&mut far, 1), [(b"to the packet socket".to_vec(), near.local_addr())]);
     // Dropping a link takes its program off, so that the NIC is free for another; at the latest when a process that
     // another trial starts, which has copies of all descriptors, runs its program.
     let opened = || EtherLink::open(&spec("right", PORT, Engine::Xdp)).ok();
     for _ in 0..2 {
-        drop(until("NIC without a program", || cable.right.run(opened)));
+        drop(until("NIC without a program", || cable.right.enter(opened).unwrap()));
     }
 }

@@ -7,7 +7,9 @@ use std::time::Duration;
 use tabane_io::netlink::{self, DeviceSettings, NicEvent, Watch};
 use tabane_io::{Interest, Offload, Poll, Signal, Signals, Tap, TapSpec};
 
-use crate::kernel::hosts::{Cable, Host, Need, Test, until};
+use tabane_netns::{Cable, Namespace, until};
+
+use crate::{Need, Test};
 
 pub(crate) const TESTS: &[Test] = tests!("netlink";
     Nothing: stop_requests_wake_the_poll;
@@ -22,39 +24,46 @@ fn tap() -> TapSpec {
 }
 
 fn device_settings_take_effect() {
-    Host::new().unwrap().run(|| {
-        let (tap, _queues) = Tap::open(&tap()).unwrap();
-        let settings = DeviceSettings {
-            mtu: Some(9000),
-            up: Some(true),
-            tx_queue_len: Some(64),
-            mac: Some([2, 0, 0, 0, 0, 7]),
-        };
-        netlink::set_device(tap.index(), &settings).unwrap();
-        let nic = netlink::nic("tb0").unwrap();
-        assert_eq!((nic.mtu, nic.admin_up, nic.tx_queue_len), (9000, true, 64));
-        assert_eq!((nic.mac, nic.gso_max_size), (Some([2, 0, 0, 0, 0, 7]), 65_536));
-    });
+    Namespace::new()
+        .unwrap()
+        .enter(|| {
+            let (tap, _queues) = Tap::open(&tap()).unwrap();
+            let settings = DeviceSettings {
+                mtu: Some(9000),
+                up: Some(true),
+                tx_queue_len: Some(64),
+                mac: Some([2, 0, 0, 0, 0, 7]),
+            };
+            netlink::set_device(tap.index(), &settings).unwrap();
+            let nic = netlink::nic("tb0").unwrap();
+            assert_eq!((nic.mtu, nic.admin_up, nic.tx_queue_len), (9000, true, 64));
+            assert_eq!((nic.mac, nic.gso_max_size), (Some([2, 0, 0, 0, 0, 7]), 65_536));
+        })
+        .unwrap();
 }
 
 fn noqueue_is_accepted_on_a_tap() {
-    Host::new().unwrap().run(|| {
-        let (tap, _queues) = Tap::open(&tap()).unwrap();
-        netlink::set_device(tap.index(), &DeviceSettings { up: Some(true), ..Default::default() }).unwrap();
-        netlink::set_qdisc_noqueue(tap.index()).unwrap();
-        assert_eq!(netlink::nic("tb0").unwrap().qdisc, "noqueue");
-    });
+    Namespace::new()
+        .unwrap()
+        .enter(|| {
+            let (tap, _queues) = Tap::open(&tap()).unwrap();
+            netlink::set_device(tap.index(), &DeviceSettings { up: Some(true), ..Default::default() })
+                .unwrap();
+            netlink::set_qdisc_noqueue(tap.index()).unwrap();
+            assert_eq!(netlink::nic("tb0").unwrap().qdisc, "noqueue");
+        })
+        .unwrap();
 }
 
 /// As after `ip netns exec`: the devices, and the `/sys` that tells of them.
 fn programs_of_a_namespace_see_its_devices() {
-    let cable = Cable::new();
+    let cable = Cable::new().unwrap();
     for (host, nic) in [(&cable.left, "left"), (&cable.right, "right")] {
-        let listed = host.0.command("ls").args(["/sys/class/net"]).output().unwrap();
+        let listed = host.command("ls").args(["/sys/class/net"]).output().unwrap();
         let listed = String::from_utf8_lossy(&listed.stdout);
         let listed: BTreeSet<&str> = listed.split_whitespace().collect();
         assert_eq!(listed, [nic, "lo"].into());
-        assert_eq!(host.run(netlink::nic_names).unwrap().len(), 2);
+        assert_eq!(host.enter(netlink::nic_names).unwrap().unwrap().len(), 2);
     }
 }
 
@@ -64,16 +73,16 @@ fn await_event(watch: &mut Watch, what: &str, wanted: impl Fn(&NicEvent) -> bool
 }
 
 fn carrier_loss_and_removal_are_reported() {
-    let cable = Cable::new();
-    let mut watch = cable.left.run(|| Watch::new().unwrap());
+    let cable = Cable::new().unwrap();
+    let mut watch = cable.left.enter(|| Watch::new().unwrap()).unwrap();
     assert_eq!(watch.next_event().unwrap(), None);
     let carrier = |wanted| move |event: &NicEvent| matches!(event, NicEvent::Changed(nic) if nic.name == "left" && nic.carrier == wanted);
-    cable.right.ip("link set right down");
+    cable.right.ip("link set right down").unwrap();
     await_event(&mut watch, "loss of carrier", carrier(false));
-    assert!(!cable.left.run(|| netlink::nic("left").unwrap()).operational);
-    cable.right.ip("link set right up");
+    assert!(!cable.left.enter(|| netlink::nic("left").unwrap()).unwrap().operational);
+    cable.right.ip("link set right up").unwrap();
     await_event(&mut watch, "carrier", carrier(true));
-    cable.right.ip("link delete right");
+    cable.right.ip("link delete right").unwrap();
     await_event(
         &mut watch,
         "removal",
@@ -82,15 +91,15 @@ fn carrier_loss_and_removal_are_reported() {
 }
 
 fn address_changes_are_reported() {
-    let cable = Cable::new();
-    let index = cable.left.run(|| netlink::nic("left").unwrap().index);
+    let cable = Cable::new().unwrap();
+    let index = cable.left.enter(|| netlink::nic("left").unwrap().index).unwrap();
     for text in ["192.0.2.7", "2001:db8::7"] {
         let wanted: IpAddr = text.parse().unwrap();
         let change = |wanted_gone| move |event: &NicEvent| matches!(event, NicEvent::Address { address, gone, .. } if (*address, *gone) == (wanted, wanted_gone));
-        let mut watch = cable.left.run(|| Watch::new().unwrap());
-        cable.left.run(|| netlink::add_address(index, wanted, 24).unwrap());
+        let mut watch = cable.left.enter(|| Watch::new().unwrap()).unwrap();
+        cable.left.enter(|| netlink::add_address(index, wanted, 24).unwrap()).unwrap();
         await_event(&mut watch, "new address", change(false));
-        cable.left.ip(&format!("address delete {text}/24 dev left"));
+        cable.left.ip(&format!("address delete {text}/24 dev left")).unwrap();
         await_event(&mut watch, "end of the address", change(true));
     }
 }

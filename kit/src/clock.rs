@@ -1,10 +1,8 @@
 //! Time as every part of the lab tells it: CLOCK_MONOTONIC, the clock of the daemon's events, and bounded waiting.
 
-use std::time::Duration;
-
 use anyhow::Result;
 use nix::time::{ClockId, clock_gettime};
-use tabane_io::trial;
+pub use tabane_netns::wait_for;
 
 /// When a change took effect, in nanoseconds of CLOCK_MONOTONIC.
 #[derive(Clone, Copy, Debug)]
@@ -24,11 +22,6 @@ pub fn monotonic_ns() -> Result<u64> {
 /// Milliseconds from `from_ns` to `to_ns`; zero when `to_ns` is the earlier one.
 pub fn milliseconds_between(from_ns: u64, to_ns: u64) -> f64 {
     to_ns.saturating_sub(from_ns) as f64 / 1e6
-}
-
-/// Looks at `ready` until it yields a value.
-pub fn wait_for<T>(what: &str, limit: Duration, ready: impl FnMut() -> Result<Option<T>>) -> Result<T> {
-    trial::wait_for(what, limit, ready)
 }
 
 #[cfg(test)]

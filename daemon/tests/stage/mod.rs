@@ -4,7 +4,7 @@
 use std::process::{Command, Output};
 
 use libtest_mimic::{Failed, Trial};
-use tabane_io::trial::trial;
+use tabane_netns::needs::trial;
 
 /// Set-up of every script: two NICs that are one cable.
 const NICS: &str = "ip link add eth1 type veth peer name eth2; ip link set eth1 up; ip link set eth2 up";

@@ -1,12 +1,11 @@
 //! The receive program: what a peer sent comes out, and what a hostile one sends is refused and counted.
 
-use std::error::Error;
-use std::time::{Duration, Instant};
-
+use anyhow::Result;
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 
 use tabane_kernel::{KernelPath, Seat};
+use tabane_netns::{READY_WITHIN, wait_for};
 use tabane_proto::KernelPeer;
 
 use crate::stage::{
@@ -19,10 +18,8 @@ const SHORTEST: usize = 54;
 /// Mutated frames of a run, and the seed of how.
 const FRAMES: usize = 20_000;
 const SEED: u64 = 1;
-/// Longest wait for a tick of the kernel's clock.
-const TIMEOUT: Duration = Duration::from_secs(10);
 
-pub(crate) fn takes_out() -> Result<(), Box<dyn Error>> {
+pub(crate) fn takes_out() -> Result<()> {
     let kernel_path = with_peer()?;
     for (is_ipv4, payload) in [(true, 0), (true, 1), (true, 1400), (false, 0), (false, 1380)] {
         let sent = inner(OWN_MAC, PEER_MAC, is_ipv4, payload);
@@ -38,7 +35,7 @@ pub(crate) fn takes_out() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-pub(crate) fn refuses_lengths() -> Result<(), Box<dyn Error>> {
+pub(crate) fn refuses_lengths() -> Result<()> {
     let kernel_path = with_peer()?;
     let sent = on_link(0, 0, &inner(OWN_MAC, PEER_MAC, true, 64));
     let (matched, whole) = (OUTER, sent.len());
@@ -116,7 +113,7 @@ fn mutate(random: &mut StdRng) -> Vec<u8> {
     frame
 }
 
-pub(crate) fn mutated() -> Result<(), Box<dyn Error>> {
+pub(crate) fn mutated() -> Result<()> {
     let kernel_path = with_peer()?;
     let mut random = StdRng::seed_from_u64(SEED);
     let (mut taken, mut refused) = (0_u64, 0_u64);
@@ -149,7 +146,7 @@ pub(crate) fn mutated() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-pub(crate) fn learns() -> Result<(), Box<dyn Error>> {
+pub(crate) fn learns() -> Result<()> {
     const BRIDGED: [u8; 6] = [2, 0xcc, 0, 0, 0, 9];
     let kernel_path = with_peer()?;
     let to_bridged = inner(BRIDGED, OWN_MAC, true, 10);
@@ -167,7 +164,7 @@ pub(crate) fn learns() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-pub(crate) fn forgets_peers() -> Result<(), Box<dyn Error>> {
+pub(crate) fn forgets_peers() -> Result<()> {
     const BEHIND: [[u8; 6]; 2] = [[2, 0xcc, 0, 0, 0, 1], [2, 0xcc, 0, 0, 0, 2]];
     let mut kernel_path = with_peer()?;
     for (peer, mac) in BEHIND.into_iter().enumerate() {
@@ -175,7 +172,7 @@ pub(crate) fn forgets_peers() -> Result<(), Box<dyn Error>> {
         kernel_path.set_seat(7 + peer, Some(Seat { peer, link: 1 }))?;
     }
     let sent = |kernel_path: &KernelPath, mac| {
-        Ok::<_, Box<dyn Error>>(run(kernel_path, Which::Send, &inner(mac, OWN_MAC, true, 10))?.0)
+        anyhow::Ok(run(kernel_path, Which::Send, &inner(mac, OWN_MAC, true, 10))?.0)
     };
     assert_eq!(sent(&kernel_path, BEHIND[0])?, REDIRECT);
     kernel_path.remove_peer(0)?;
@@ -183,31 +180,19 @@ pub(crate) fn forgets_peers() -> Result<(), Box<dyn Error>> {
     assert_eq!(seats, [None, Some(1)]);
     // Another peer has the number.
     assert_eq!(kernel_path.set_peer(0, &peer(), true)?, None);
-    by_the_next_tick("nobody knows it", || Ok(sent(&kernel_path, BEHIND[0])? == NEXT))?;
+    // The programs search again with the next tick of the kernel's clock.
+    wait_for("nobody knows it", READY_WITHIN, || Ok((sent(&kernel_path, BEHIND[0])? == NEXT).then_some(())))?;
     kernel_path.remove_peer(0)?;
     kernel_path.set_peer(1, &peer(), true)?;
     assert_eq!(sent(&kernel_path, BEHIND[1])?, REDIRECT, "what is behind others stays");
     Ok(())
 }
 
-/// Waits for what the programs find when they search again.
-fn by_the_next_tick(
-    what: &str,
-    is_so: impl Fn() -> Result<bool, Box<dyn Error>>,
-) -> Result<(), Box<dyn Error>> {
-    let deadline = Instant::now() + TIMEOUT;
-    while !is_so()? {
-        assert!(Instant::now() < deadline, "{what}");
-        std::thread::sleep(Duration::from_millis(1));
-    }
-    Ok(())
-}
-
-pub(crate) fn follows_paths() -> Result<(), Box<dyn Error>> {
+pub(crate) fn follows_paths() -> Result<()> {
     let mut kernel_path = with_peer()?;
     let sent = inner(OWN_MAC, PEER_MAC, true, 10);
     let taken = |kernel_path: &KernelPath, link| {
-        Ok::<_, Box<dyn Error>>(run(kernel_path, Which::Receive, &on_link(link, 0, &sent))?.0)
+        anyhow::Ok(run(kernel_path, Which::Receive, &on_link(link, 0, &sent))?.0)
     };
     assert_eq!(taken(&kernel_path, 1)?, REDIRECT);
     let on = |link: usize| KernelPeer { paths: vec![peer().paths[link]], ..peer() };

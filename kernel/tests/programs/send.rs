@@ -1,8 +1,8 @@
 //! The send program: what it carries, and what it leaves to cells.
 
-use std::error::Error;
 use std::time::Duration;
 
+use anyhow::Result;
 use tabane_kernel::layout::{NEWCOMERS, SENDERS};
 use tabane_kernel::{KernelPath, Seat, Volume};
 use tabane_proto::{Choosing, KernelPeer};
@@ -11,8 +11,6 @@ use crate::stage::{
     NEXT, OUTER, OWN_MAC, PEER_MAC, REDIRECT, Which, counted, end, inner, on_link, own, peer, peer_by, run,
     run_superframe, tcp, with_peer, without,
 };
-
-type Result<T> = std::result::Result<T, Box<dyn Error>>;
 
 /// The largest payload of a datagram by IPv4 that fits: MTU less outer and inner headers.
 const PAYLOAD_MAX: usize = 1500 - 62 - 28;

@@ -1,8 +1,8 @@
 //! A kernel path at loopback, with one peer on two paths, and how a program is run with a frame.
 
-use std::error::Error;
 use std::time::Duration;
 
+use anyhow::{Context, Result};
 use libbpf_rs::ProgramInput;
 use tabane_kernel::{KernelPath, Link, Plan};
 use tabane_proto::{Choosing, KernelEnd, KernelOrder, KernelPath as PeerPath, KernelPeer, NodeId};
@@ -82,11 +82,7 @@ pub(crate) enum Which {
 }
 
 /// Runs a program with a frame: what it returns, and the frame afterwards.
-pub(crate) fn run(
-    kernel_path: &KernelPath,
-    which: Which,
-    frame: &[u8],
-) -> Result<(u32, Vec<u8>), Box<dyn Error>> {
+pub(crate) fn run(kernel_path: &KernelPath, which: Which, frame: &[u8]) -> Result<(u32, Vec<u8>)> {
     run_superframe(kernel_path, which, frame, 0)
 }
 
@@ -96,7 +92,7 @@ pub(crate) fn run_superframe(
     which: Which,
     frame: &[u8],
     segment: u32,
-) -> Result<(u32, Vec<u8>), Box<dyn Error>> {
+) -> Result<(u32, Vec<u8>)> {
     // `struct __sk_buff` of Linux 6.18; `gso_size` stands here.
     let mut context = [0; 192];
     context[176..180].copy_from_slice(&segment.to_ne_bytes());
@@ -108,15 +104,15 @@ pub(crate) fn run_superframe(
     let mut after = vec![0; 4096];
     let (data_in, data_out, context_in) = (Some(frame), Some(&mut after[..]), Some(&mut context[..]));
     let input = ProgramInput { data_in, data_out, context_in, ..ProgramInput::default() };
-    let output = program.ok_or("no program")?.test_run(input)?;
-    Ok((output.return_value, output.data.ok_or("no frame")?.to_vec()))
+    let output = program.context("no program")?.test_run(input)?;
+    Ok((output.return_value, output.data.context("no frame")?.to_vec()))
 }
 
 /// Counters that differ between two readings.
 pub(crate) fn counted(
     kernel_path: &KernelPath,
-    work: impl FnOnce() -> Result<(), Box<dyn Error>>,
-) -> Result<Vec<(&'static str, u64)>, Box<dyn Error>> {
+    work: impl FnOnce() -> Result<()>,
+) -> Result<Vec<(&'static str, u64)>> {
     let (before, ..) = kernel_path.counts();
     work()?;
     let (after, ..) = kernel_path.counts();
