@@ -1,7 +1,6 @@
 //! Time as every part of the lab tells it: CLOCK_MONOTONIC, the clock of the daemon's events, and bounded waiting.
 
 use anyhow::Result;
-use nix::time::{ClockId, clock_gettime};
 pub use tabane_netns::wait_for;
 
 /// When a change took effect, in nanoseconds of CLOCK_MONOTONIC.
@@ -15,8 +14,7 @@ pub struct Moment {
 
 /// CLOCK_MONOTONIC in nanoseconds, comparable with `at_ns` of a daemon's events.
 pub fn monotonic_ns() -> Result<u64> {
-    let time = clock_gettime(ClockId::CLOCK_MONOTONIC)?;
-    Ok(u64::try_from(time.tv_sec())? * 1_000_000_000 + u64::try_from(time.tv_nsec())?)
+    Ok(tabane_io::now_ns())
 }
 
 /// Milliseconds from `from_ns` to `to_ns`; zero when `to_ns` is the earlier one.

@@ -112,6 +112,11 @@ impl Namespace {
         self.namespace.enter(work).with_context(|| format!("entering namespace {}", self.name))
     }
 
+    /// Moves the calling thread into the namespace for good.
+    pub fn move_in(&self) -> Result<()> {
+        self.namespace.move_in().with_context(|| format!("entering namespace {}", self.name))
+    }
+
     /// Starts a thread named `name` that does `work` in the namespace.
     pub fn spawn<T: Send + 'static>(
         &self,

@@ -15,8 +15,7 @@ use std::process::ExitCode;
 
 use anyhow::Result;
 use libtest_mimic::{Arguments, Trial};
-use tabane_io::netns::Namespace;
-use tabane_netns::needs;
+use tabane_netns::{Namespace, needs};
 use world::over_seeds;
 
 type Test = fn() -> Result<()>;
@@ -68,8 +67,11 @@ fn main() -> ExitCode {
     let arguments = Arguments::from_args();
     let not_built = tabane_kernel::available().err().map(|error| error.to_string());
     let no_rights = || {
-        let moved = Namespace::new().and_then(|own| own.move_in()).map_err(|error| error.to_string());
-        moved.err().or_else(|| stage::attach().err().map(|error| error.to_string()))
+        let moved = Namespace::new().and_then(|own| own.move_in());
+        moved
+            .err()
+            .map(|error| format!("{error:#}"))
+            .or_else(|| stage::attach().err().map(|error| error.to_string()))
     };
     let lack = not_built.clone().or_else(no_rights);
     let trial = |(name, test): (&str, Test), lack: &Option<String>| {
