@@ -5,10 +5,12 @@
 
 #![expect(unsafe_code, reason = "socket options that no library knows, and signals")]
 
-/// Tests of a room by what they need and what their functions are called.
+/// Tests of a room by what they need: the function of that name, or what stands behind it.
 macro_rules! tests {
-    ($room:literal; $($need:ident: $($test:ident),+;)+) => {
-        &[$($((Need::$need, concat!($room, "::", stringify!($test)), $test as fn())),+),+]
+    (@ $test:ident) => { $test };
+    (@ $test:ident $body:expr) => { $body };
+    ($room:literal; $($need:ident: $($test:ident $(= $body:expr)?),+;)+) => {
+        &[$($((Need::$need, concat!($room, "::", stringify!($test)), tests!(@ $test $($body)?) as fn())),+),+]
     };
 }
 

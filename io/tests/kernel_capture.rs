@@ -37,7 +37,7 @@ fn spec(wanted: Wanted) -> CaptureSpec {
 }
 
 fn open(cable: &Cable, spec: CaptureSpec) -> Capture {
-    cable.right.enter(|| Capture::open("right", spec).unwrap()).unwrap()
+    cable.right.run(|| Capture::open("right", spec).unwrap())
 }
 
 /// All that the capture has seen until it is finished.
@@ -63,8 +63,8 @@ fn ending<'a>(kept: &'a [Kept], words: &'a [&[u8]]) -> impl Iterator<Item = (&'a
 
 /// A datagram from the left to the right, or back, and its way through both sockets.
 fn send(cable: &Cable, ports: [u16; 2], to_the_right: bool, word: &[u8]) {
-    let near = cable.left.enter(|| UdpSocket::bind(("10.0.0.1", ports[0])).unwrap()).unwrap();
-    let far = cable.right.enter(|| UdpSocket::bind(("10.0.0.2", ports[1])).unwrap()).unwrap();
+    let near = cable.left.run(|| UdpSocket::bind(("10.0.0.1", ports[0])).unwrap());
+    let far = cable.right.run(|| UdpSocket::bind(("10.0.0.2", ports[1])).unwrap());
     let (from, to) = if to_the_right { (near, far) } else { (far, near) };
     from.send_to(word, to.local_addr().unwrap()).unwrap();
     to.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
@@ -97,7 +97,7 @@ fn of_all_packets_the_cells() {
     send(&cable, [5001, PORT + 1], true, b"to the second");
     send(&cable, [PORT - 1, PORT + 2], true, b"beside them");
     send(&cable, [5001, PORT], false, b"sent from here");
-    let near = cable.left.enter(|| PacketSocket::open("left").unwrap()).unwrap();
+    let near = cable.left.run(|| PacketSocket::open("left").unwrap());
     for (port, kind, word) in [
         (PORT, ether::ETHER_TYPE, "a cell"),
         (PORT + 9, ether::ETHER_TYPE, "another's"),
@@ -108,17 +108,10 @@ fn of_all_packets_the_cells() {
         near.send(&[&frame.concat()[..], &[0; 42], word.as_bytes()].concat()).unwrap();
     }
     let [one, two] = [cable.link_local[0], cable.link_local[1]].map(|address| address);
-    let index =
-        |host: &Namespace, nic: &str| host.enter(|| tabane_io::netlink::nic(nic).unwrap().index).unwrap();
+    let index = |host: &Namespace, nic: &str| host.run(|| tabane_io::netlink::nic(nic).unwrap().index);
     let (left, right) = (index(&cable.left, "left"), index(&cable.right, "right"));
-    let near = cable
-        .left
-        .enter(|| UdpSocket::bind(std::net::SocketAddrV6::new(one, PORT, 0, left)).unwrap())
-        .unwrap();
-    let far = cable
-        .right
-        .enter(|| UdpSocket::bind(std::net::SocketAddrV6::new(two, 5002, 0, right)).unwrap())
-        .unwrap();
+    let near = cable.left.run(|| UdpSocket::bind(std::net::SocketAddrV6::new(one, PORT, 0, left)).unwrap());
+    let far = cable.right.run(|| UdpSocket::bind(std::net::SocketAddrV6::new(two, 5002, 0, right)).unwrap());
     near.send_to(b"by IPv6", std::net::SocketAddrV6::new(two, 5002, 0, left)).unwrap();
     far.recv(&mut [0; 64]).unwrap();
 
@@ -142,7 +135,7 @@ fn a_long_packet_is_kept_in_part() {
 
 fn a_vlan_tag_comes_beside() {
     let cable = Cable::new().unwrap();
-    let near = cable.left.enter(|| PacketSocket::open("left").unwrap()).unwrap();
+    let near = cable.left.run(|| PacketSocket::open("left").unwrap());
     let mut capture = open(&cable, spec(Wanted::Everything));
     let addresses = [[0xff; 6], [2, 0, 0, 0, 0, 0x99]].concat();
     let tag = [0x81, 0, 0x60, 7];
@@ -159,8 +152,8 @@ fn what_is_lost_is_counted() {
     let cable = Cable::new().unwrap();
     let small = CaptureSpec { blocks: 2, block_bytes: 4096, ..spec(Wanted::Cells(PORT..=PORT)) };
     let mut capture = open(&cable, small);
-    let near = cable.left.enter(|| UdpSocket::bind(("10.0.0.1", PORT)).unwrap()).unwrap();
-    let far = cable.right.enter(|| UdpSocket::bind("10.0.0.2:5002").unwrap()).unwrap();
+    let near = cable.left.run(|| UdpSocket::bind(("10.0.0.1", PORT)).unwrap());
+    let far = cable.right.run(|| UdpSocket::bind("10.0.0.2:5002").unwrap());
     for _ in 0..PACKETS {
         near.send_to(&[7; 400], far.local_addr().unwrap()).unwrap();
     }
@@ -177,8 +170,8 @@ fn one_packet_in_so_many() {
     // Nobody takes blocks meanwhile, so that they have to last.
     let wanted = Wanted::OneIn(u32::try_from(ONE_IN).unwrap());
     let mut capture = open(&cable, CaptureSpec { delay: Duration::from_millis(300), ..spec(wanted) });
-    let near = cable.left.enter(|| UdpSocket::bind("10.0.0.1:5001").unwrap()).unwrap();
-    let far = cable.right.enter(|| UdpSocket::bind("10.0.0.2:5002").unwrap()).unwrap();
+    let near = cable.left.run(|| UdpSocket::bind("10.0.0.1:5001").unwrap());
+    let far = cable.right.run(|| UdpSocket::bind("10.0.0.2:5002").unwrap());
     for _ in 0..PACKETS {
         near.send_to(b"datagram", far.local_addr().unwrap()).unwrap();
         far.recv(&mut [0; 64]).unwrap();

@@ -14,47 +14,21 @@ use crate::{Need, Test, shape};
 
 pub(crate) const TESTS: &[Test] = tests!("ether";
     Namespaces:
-        a_run_arrives_as_the_same_cells, what_ethernet_pads_keeps_its_length, the_group_reaches_the_same_port_only,
-        frames_of_a_larger_mtu_come_after_the_first, a_nic_without_address_is_refused;
+        frames_of_a_larger_mtu_come_after_the_first, a_nic_without_address_is_refused,
+        a_run_arrives_as_the_same_cells = || the_same_cells(Engine::Packet, Engine::Packet),
+        what_ethernet_pads_keeps_its_length = || padding(Engine::Packet),
+        the_group_reaches_the_same_port_only = || group(Engine::Packet);
     Tbf: a_full_link_takes_a_run_whole_or_not_at_all;
     Xdp:
-        xdp_run_arrives_as_the_same_cells, xdp_keeps_the_length_of_what_ethernet_pads, xdp_group_reaches_the_same_port_only,
-        xdp_long_frames_lie_in_several_pieces, xdp_rings_go_round, xdp_every_frame_comes_back_once,
-        xdp_program_passes_what_is_not_ours_and_leaves_with_the_link;
+        xdp_long_frames_lie_in_several_pieces, xdp_rings_go_round,
+        xdp_program_passes_what_is_not_ours_and_leaves_with_the_link,
+        xdp_run_arrives_as_the_same_cells = || the_same_cells(Engine::Xdp, Engine::Xdp),
+        xdp_run_arrives_at_a_packet_socket = || the_same_cells(Engine::Xdp, Engine::Packet),
+        xdp_run_arrives_from_a_packet_socket = || the_same_cells(Engine::Packet, Engine::Xdp),
+        xdp_keeps_the_length_of_what_ethernet_pads = || padding(Engine::Xdp),
+        xdp_group_reaches_the_same_port_only = || group(Engine::Xdp),
+        xdp_every_frame_comes_back_once = || Method::ALL.into_iter().for_each(completion);
 );
-
-fn a_run_arrives_as_the_same_cells() {
-    the_same_cells(Engine::Packet, Engine::Packet);
-}
-
-/// From one socket of AF_XDP to another, and to a packet socket and back.
-fn xdp_run_arrives_as_the_same_cells() {
-    for (near, far) in
-        [(Engine::Xdp, Engine::Xdp), (Engine::Xdp, Engine::Packet), (Engine::Packet, Engine::Xdp)]
-    {
-        the_same_cells(near, far);
-    }
-}
-
-fn what_ethernet_pads_keeps_its_length() {
-    padding(Engine::Packet);
-}
-
-fn xdp_keeps_the_length_of_what_ethernet_pads() {
-    padding(Engine::Xdp);
-}
-
-fn the_group_reaches_the_same_port_only() {
-    group(Engine::Packet);
-}
-
-fn xdp_group_reaches_the_same_port_only() {
-    group(Engine::Xdp);
-}
-
-fn xdp_every_frame_comes_back_once() {
-    Method::ALL.into_iter().for_each(xdp_completion);
-}
 
 const PORT: u16 = 7420;
 /// Where everyone is: any multicast address.
@@ -71,10 +45,7 @@ fn spec(nic: &str, port: u16, engine: Engine) -> EtherSpec {
 
 /// Both ends of a cable.
 fn ends(cable: &Cable, near: Engine, far: Engine) -> [EtherLink; 2] {
-    [
-        cable.left.enter(|| open("left", PORT, near)).unwrap(),
-        cable.right.enter(|| open("right", PORT, far)).unwrap(),
-    ]
+    [cable.left.run(|| open("left", PORT, near)), cable.right.run(|| open("right", PORT, far))]
 }
 
 /// Receives until `wanted` cells have come.
@@ -115,8 +86,8 @@ fn the_same_cells(near: Engine, far: Engine) {
 fn padding(engine: Engine) {
     const SHORTEST: usize = 60;
     let cable = Cable::new().unwrap();
-    let wire = cable.left.enter(|| PacketSocket::open("left").unwrap()).unwrap();
-    let mut far = cable.right.enter(|| open("right", PORT, engine)).unwrap();
+    let wire = cable.left.run(|| PacketSocket::open("left").unwrap());
+    let mut far = cable.right.run(|| open("right", PORT, engine));
     let mut frame = vec![0; HEADER + SHORTEST];
     let header =
         [&[0xff; 6][..], &[2, 0, 0, 0, 0, 9], &[0x88, 0xb5], &PORT.to_be_bytes(), &[0, 3], b"abc"].concat();
@@ -129,8 +100,8 @@ fn padding(engine: Engine) {
 fn group(engine: Engine) {
     let cable = Cable::new().unwrap();
     let [mut near, mut far] = ends(&cable, engine, engine);
-    let mut other = cable.right.enter(|| open("right", PORT + 1, Engine::Packet)).unwrap();
-    let mut other_near = cable.left.enter(|| open("left", PORT + 1, Engine::Packet)).unwrap();
+    let mut other = cable.right.run(|| open("right", PORT + 1, Engine::Packet));
+    let mut other_near = cable.left.run(|| open("left", PORT + 1, Engine::Packet));
     send(&mut near, ALL.parse().unwrap(), b"hello", 5);
     assert_eq!(collect(&mut far, 1), [(b"hello".to_vec(), near.local_addr())]);
     send(&mut other_near, ALL.parse().unwrap(), b"other", 5);
@@ -173,7 +144,7 @@ fn frames_of_a_larger_mtu_come_after_the_first() {
 
 fn a_nic_without_address_is_refused() {
     let cable = Cable::new().unwrap();
-    let error = cable.left.enter(|| EtherLink::open(&spec("lo", PORT, Engine::Packet)).unwrap_err()).unwrap();
+    let error = cable.left.run(|| EtherLink::open(&spec("lo", PORT, Engine::Packet)).unwrap_err());
     assert_eq!(error.to_string(), "NIC lo has no Ethernet address; allowed: an Ethernet device");
 }
 
@@ -204,13 +175,13 @@ fn xdp_rings_go_round() {
 }
 
 /// Every frame comes back once, whoever says that it can.
-fn xdp_completion(method: Method) {
+fn completion(method: Method) {
     const RUNS: usize = 200;
     const CELLS: usize = 40;
     let cable = Cable::new().unwrap();
     let wanted = EtherSpec { completion: method, ..spec("left", PORT, Engine::Xdp) };
-    let mut near = cable.left.enter(|| EtherLink::open(&wanted).unwrap()).unwrap();
-    let mut far = cable.right.enter(|| open("right", PORT, Engine::Xdp)).unwrap();
+    let mut near = cable.left.run(|| EtherLink::open(&wanted).unwrap());
+    let mut far = cable.right.run(|| open("right", PORT, Engine::Xdp));
     near.set_send_buffer(32 << 10).unwrap();
     let run = vec![0x5a; CELLS * 400];
     for _ in 0..RUNS {
@@ -239,32 +210,31 @@ fn xdp_completion(method: Method) {
 
 fn xdp_program_passes_what_is_not_ours_and_leaves_with_the_link() {
     let cable = Cable::new().unwrap();
-    let mut far = cable.right.enter(|| open("right", PORT, Engine::Xdp)).unwrap();
+    let mut far = cable.right.run(|| open("right", PORT, Engine::Xdp));
     assert!(far.engine().starts_with("ether/xdp"), "{}", far.engine());
-    let taken =
-        cable.right.enter(|| EtherLink::open(&spec("right", PORT + 1, Engine::Xdp)).unwrap_err()).unwrap();
+    let taken = cable.right.run(|| EtherLink::open(&spec("right", PORT + 1, Engine::Xdp)).unwrap_err());
     assert!(taken.to_string().contains("attaching a program"), "{taken}");
-    let mut auto = cable.right.enter(|| open("right", PORT + 1, Engine::Auto)).unwrap();
+    let mut auto = cable.right.run(|| open("right", PORT + 1, Engine::Auto));
     assert_eq!(
         (auto.engine(), auto.take_notice().map(|notice| notice.feature)),
         ("ether/packet", Some("AF_XDP"))
     );
 
-    let receiver = cable.right.enter(|| UdpSocket::bind("10.0.0.2:0").unwrap()).unwrap();
-    let sender = cable.left.enter(|| UdpSocket::bind("10.0.0.1:0").unwrap()).unwrap();
+    let receiver = cable.right.run(|| UdpSocket::bind("10.0.0.2:0").unwrap());
+    let sender = cable.left.run(|| UdpSocket::bind("10.0.0.1:0").unwrap());
     sender.send_to(b"passes", receiver.local_addr().unwrap()).unwrap();
     let mut room = [0; 16];
     assert_eq!(receiver.recv(&mut room).unwrap(), 6);
 
     far.hand_over();
     assert_eq!(far.engine(), "ether/packet");
-    let mut near = cable.left.enter(|| open("left", PORT, Engine::Packet)).unwrap();
+    let mut near = cable.left.run(|| open("left", PORT, Engine::Packet));
     send(&mut near, far.local_addr(), b"to the packet socket", 20);
     assert_eq!(collect(&mut far, 1), [(b"to the packet socket".to_vec(), near.local_addr())]);
     // Dropping a link takes its program off, so that the NIC is free for another; at the latest when a process that
     // another trial starts, which has copies of all descriptors, runs its program.
     let opened = || EtherLink::open(&spec("right", PORT, Engine::Xdp)).ok();
     for _ in 0..2 {
-        drop(until("NIC without a program", || cable.right.enter(opened).unwrap()));
+        drop(until("NIC without a program", || cable.right.run(opened)));
     }
 }

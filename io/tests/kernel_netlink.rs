@@ -24,35 +24,28 @@ fn tap() -> TapSpec {
 }
 
 fn device_settings_take_effect() {
-    Namespace::new()
-        .unwrap()
-        .enter(|| {
-            let (tap, _queues) = Tap::open(&tap()).unwrap();
-            let settings = DeviceSettings {
-                mtu: Some(9000),
-                up: Some(true),
-                tx_queue_len: Some(64),
-                mac: Some([2, 0, 0, 0, 0, 7]),
-            };
-            netlink::set_device(tap.index(), &settings).unwrap();
-            let nic = netlink::nic("tb0").unwrap();
-            assert_eq!((nic.mtu, nic.admin_up, nic.tx_queue_len), (9000, true, 64));
-            assert_eq!((nic.mac, nic.gso_max_size), (Some([2, 0, 0, 0, 0, 7]), 65_536));
-        })
-        .unwrap();
+    Namespace::new().unwrap().run(|| {
+        let (tap, _queues) = Tap::open(&tap()).unwrap();
+        let settings = DeviceSettings {
+            mtu: Some(9000),
+            up: Some(true),
+            tx_queue_len: Some(64),
+            mac: Some([2, 0, 0, 0, 0, 7]),
+        };
+        netlink::set_device(tap.index(), &settings).unwrap();
+        let nic = netlink::nic("tb0").unwrap();
+        assert_eq!((nic.mtu, nic.admin_up, nic.tx_queue_len), (9000, true, 64));
+        assert_eq!((nic.mac, nic.gso_max_size), (Some([2, 0, 0, 0, 0, 7]), 65_536));
+    });
 }
 
 fn noqueue_is_accepted_on_a_tap() {
-    Namespace::new()
-        .unwrap()
-        .enter(|| {
-            let (tap, _queues) = Tap::open(&tap()).unwrap();
-            netlink::set_device(tap.index(), &DeviceSettings { up: Some(true), ..Default::default() })
-                .unwrap();
-            netlink::set_qdisc_noqueue(tap.index()).unwrap();
-            assert_eq!(netlink::nic("tb0").unwrap().qdisc, "noqueue");
-        })
-        .unwrap();
+    Namespace::new().unwrap().run(|| {
+        let (tap, _queues) = Tap::open(&tap()).unwrap();
+        netlink::set_device(tap.index(), &DeviceSettings { up: Some(true), ..Default::default() }).unwrap();
+        netlink::set_qdisc_noqueue(tap.index()).unwrap();
+        assert_eq!(netlink::nic("tb0").unwrap().qdisc, "noqueue");
+    });
 }
 
 /// As after `ip netns exec`: the devices, and the `/sys` that tells of them.
@@ -63,7 +56,7 @@ fn programs_of_a_namespace_see_its_devices() {
         let listed = String::from_utf8_lossy(&listed.stdout);
         let listed: BTreeSet<&str> = listed.split_whitespace().collect();
         assert_eq!(listed, [nic, "lo"].into());
-        assert_eq!(host.enter(netlink::nic_names).unwrap().unwrap().len(), 2);
+        assert_eq!(host.run(netlink::nic_names).unwrap().len(), 2);
     }
 }
 
@@ -74,12 +67,12 @@ fn await_event(watch: &mut Watch, what: &str, wanted: impl Fn(&NicEvent) -> bool
 
 fn carrier_loss_and_removal_are_reported() {
     let cable = Cable::new().unwrap();
-    let mut watch = cable.left.enter(|| Watch::new().unwrap()).unwrap();
+    let mut watch = cable.left.run(|| Watch::new().unwrap());
     assert_eq!(watch.next_event().unwrap(), None);
     let carrier = |wanted| move |event: &NicEvent| matches!(event, NicEvent::Changed(nic) if nic.name == "left" && nic.carrier == wanted);
     cable.right.ip("link set right down").unwrap();
     await_event(&mut watch, "loss of carrier", carrier(false));
-    assert!(!cable.left.enter(|| netlink::nic("left").unwrap()).unwrap().operational);
+    assert!(!cable.left.run(|| netlink::nic("left").unwrap()).operational);
     cable.right.ip("link set right up").unwrap();
     await_event(&mut watch, "carrier", carrier(true));
     cable.right.ip("link delete right").unwrap();
@@ -92,12 +85,12 @@ fn carrier_loss_and_removal_are_reported() {
 
 fn address_changes_are_reported() {
     let cable = Cable::new().unwrap();
-    let index = cable.left.enter(|| netlink::nic("left").unwrap().index).unwrap();
+    let index = cable.left.run(|| netlink::nic("left").unwrap().index);
     for text in ["192.0.2.7", "2001:db8::7"] {
         let wanted: IpAddr = text.parse().unwrap();
         let change = |wanted_gone| move |event: &NicEvent| matches!(event, NicEvent::Address { address, gone, .. } if (*address, *gone) == (wanted, wanted_gone));
-        let mut watch = cable.left.enter(|| Watch::new().unwrap()).unwrap();
-        cable.left.enter(|| netlink::add_address(index, wanted, 24).unwrap()).unwrap();
+        let mut watch = cable.left.run(|| Watch::new().unwrap());
+        cable.left.run(|| netlink::add_address(index, wanted, 24).unwrap());
         await_event(&mut watch, "new address", change(false));
         cable.left.ip(&format!("address delete {text}/24 dev left")).unwrap();
         await_event(&mut watch, "end of the address", change(true));

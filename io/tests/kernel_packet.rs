@@ -27,8 +27,8 @@ const GSO_UDP: u8 = 5;
 /// The lab sets `gso_max_segs`, so that superframes are segmented before they reach its wires.
 fn a_run_comes_whole_unless_the_sender_has_to_segment_it() {
     let cable = Cable::new().unwrap();
-    let far = cable.right.enter(|| PacketSocket::open("right").unwrap()).unwrap();
-    let mut near = cable.left.enter(|| UdpLink::bind(&spec()).unwrap()).unwrap();
+    let far = cable.right.run(|| PacketSocket::open("right").unwrap());
+    let mut near = cable.left.run(|| UdpLink::bind(&spec()).unwrap());
     assert_eq!(lengths_of_a_run(&mut near, &far), [HEADERS + CELLS * CELL]);
     cable.left.ip("link set left gso_max_segs 1").unwrap();
     assert_eq!(lengths_of_a_run(&mut near, &far), [HEADERS + CELL; CELLS]);
@@ -36,9 +36,9 @@ fn a_run_comes_whole_unless_the_sender_has_to_segment_it() {
 
 fn what_leaves_through_the_nic_is_not_seen() {
     let cable = Cable::new().unwrap();
-    let socket = cable.right.enter(|| PacketSocket::open("right").unwrap()).unwrap();
-    let sender = cable.right.enter(|| UdpSocket::bind("10.0.0.2:0").unwrap()).unwrap();
-    let receiver = cable.left.enter(|| UdpSocket::bind("10.0.0.1:0").unwrap()).unwrap();
+    let socket = cable.right.run(|| PacketSocket::open("right").unwrap());
+    let sender = cable.right.run(|| UdpSocket::bind("10.0.0.2:0").unwrap());
+    let receiver = cable.left.run(|| UdpSocket::bind("10.0.0.1:0").unwrap());
     sender.send_to(b"out", receiver.local_addr().unwrap()).unwrap();
     receiver.recv(&mut [0; 8]).unwrap();
     let mut frame = vec![0; FRAME_MAX];
@@ -51,9 +51,9 @@ fn what_leaves_through_the_nic_is_not_seen() {
 fn a_frame_comes_with_its_age() {
     const WAITED: Duration = Duration::from_millis(30);
     let cable = Cable::new().unwrap();
-    let socket = cable.right.enter(|| PacketSocket::open("right").unwrap()).unwrap();
+    let socket = cable.right.run(|| PacketSocket::open("right").unwrap());
     socket.stamp().unwrap();
-    let sender = cable.left.enter(|| UdpSocket::bind("10.0.0.1:0").unwrap()).unwrap();
+    let sender = cable.left.run(|| UdpSocket::bind("10.0.0.1:0").unwrap());
     let mut frame = vec![0; FRAME_MAX];
     // The kernel begins to stamp some time after it was asked (`net_enable_timestamp` leaves that to a work queue).
     until("a datagram that was stamped when it came", || {
@@ -72,8 +72,8 @@ fn a_frame_comes_with_its_age() {
 /// The kernel takes the outer tag off whatever comes in; both may be asked for at once.
 fn a_vlan_tag_comes_beside_its_frame() {
     let cable = Cable::new().unwrap();
-    let near = cable.left.enter(|| PacketSocket::open("left").unwrap()).unwrap();
-    let far = cable.right.enter(|| PacketSocket::open("right").unwrap()).unwrap();
+    let near = cable.left.run(|| PacketSocket::open("left").unwrap());
+    let far = cable.right.run(|| PacketSocket::open("right").unwrap());
     far.stamp().unwrap();
     far.report_tags().unwrap();
     let addresses = [[0xff; 6], [0x02, 0, 0, 0, 0, 0x99]].concat();

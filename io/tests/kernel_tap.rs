@@ -39,7 +39,7 @@ struct Node {
 impl Node {
     fn new(address: &str, offload: Offload) -> Self {
         let host = Namespace::new().unwrap();
-        let (tap, mut queues) = host.enter(|| Tap::open(&spec(offload)).unwrap()).unwrap();
+        let (tap, mut queues) = host.run(|| Tap::open(&spec(offload)).unwrap());
         host.ip(&format!("address add {address} dev tb0")).unwrap();
         host.ip("link set tb0 up").unwrap();
         Self { host, tap, queue: queues.remove(0) }
@@ -76,13 +76,13 @@ fn longest_frame_of_a_transfer(offload: Offload) -> usize {
     let sent: Vec<u8> = (0..8_000_000_u32).map(|i| i.wrapping_mul(2_654_435_761).to_be_bytes()[0]).collect();
     thread::scope(|scope| {
         let relay = scope.spawn(|| relay(&left.queue, &right.queue, &stop));
-        let listener = right.host.enter(|| TcpListener::bind("10.0.0.2:7").unwrap()).unwrap();
+        let listener = right.host.run(|| TcpListener::bind("10.0.0.2:7").unwrap());
         let received = scope.spawn(move || {
             let mut bytes = Vec::new();
             listener.accept().unwrap().0.read_to_end(&mut bytes).unwrap();
             bytes
         });
-        left.host.enter(|| TcpStream::connect("10.0.0.2:7").unwrap().write_all(&sent).unwrap()).unwrap();
+        left.host.run(|| TcpStream::connect("10.0.0.2:7").unwrap().write_all(&sent).unwrap());
         assert!(received.join().unwrap() == sent, "the bytes arrive as they were sent");
         stop.wake().unwrap();
         relay.join().unwrap()
@@ -100,65 +100,56 @@ fn without_offloads_frames_are_segmented_to_the_mtu() {
 }
 
 fn a_name_is_taken_until_the_last_handle_goes() {
-    Namespace::new()
-        .unwrap()
-        .enter(|| {
-            let (tap, queues) = Tap::open(&spec(Offload::ALL)).unwrap();
-            for queues in [1, 2] {
-                let error = Tap::open(&TapSpec { queues, ..spec(Offload::ALL) }).unwrap_err();
-                assert!(matches!(error, TapError::NameTaken { .. }), "{error}");
-            }
-            drop(queues);
-            assert!(netlink::nic("tb0").is_ok());
-            drop(tap);
-            // A program that another trial is just starting has a handle, too, until it runs.
-            let end = Instant::now() + Duration::from_secs(2);
-            while netlink::nic_names().unwrap() != ["lo"] {
-                assert!(Instant::now() < end, "it outlives its handles: {:?}", netlink::nic_names());
-                thread::yield_now();
-            }
-            Tap::open(&spec(Offload::ALL)).unwrap();
-        })
-        .unwrap();
+    Namespace::new().unwrap().run(|| {
+        let (tap, queues) = Tap::open(&spec(Offload::ALL)).unwrap();
+        for queues in [1, 2] {
+            let error = Tap::open(&TapSpec { queues, ..spec(Offload::ALL) }).unwrap_err();
+            assert!(matches!(error, TapError::NameTaken { .. }), "{error}");
+        }
+        drop(queues);
+        assert!(netlink::nic("tb0").is_ok());
+        drop(tap);
+        // A program that another trial is just starting has a handle, too, until it runs.
+        let end = Instant::now() + Duration::from_secs(2);
+        while netlink::nic_names().unwrap() != ["lo"] {
+            assert!(Instant::now() < end, "it outlives its handles: {:?}", netlink::nic_names());
+            thread::yield_now();
+        }
+        Tap::open(&spec(Offload::ALL)).unwrap();
+    });
 }
 
 fn without_privilege_it_says_so() {
-    Namespace::new()
-        .unwrap()
-        .enter(|| {
-            let none = CapabilitySet::empty();
-            let sets = CapabilitySets { effective: none, permitted: none, inheritable: none };
-            set_capabilities(None, sets).unwrap();
-            let error = Tap::open(&spec(Offload::ALL)).unwrap_err();
-            assert!(matches!(error, TapError::NoPermission { .. }), "{error}");
-            let settings = DeviceSettings { mtu: Some(9000), ..Default::default() };
-            let error = netlink::set_device(1, &settings).unwrap_err();
-            assert_eq!(
-                error.to_string(),
-                "no permission to set up the device: run as root or with CAP_NET_ADMIN"
-            );
-        })
-        .unwrap();
+    Namespace::new().unwrap().run(|| {
+        let none = CapabilitySet::empty();
+        let sets = CapabilitySets { effective: none, permitted: none, inheritable: none };
+        set_capabilities(None, sets).unwrap();
+        let error = Tap::open(&spec(Offload::ALL)).unwrap_err();
+        assert!(matches!(error, TapError::NoPermission { .. }), "{error}");
+        let settings = DeviceSettings { mtu: Some(9000), ..Default::default() };
+        let error = netlink::set_device(1, &settings).unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            "no permission to set up the device: run as root or with CAP_NET_ADMIN"
+        );
+    });
 }
 
 fn queues_share_one_device() {
-    Namespace::new()
-        .unwrap()
-        .enter(|| {
-            let (tap, queues) = Tap::open(&TapSpec { queues: 4, ..spec(Offload::ALL) }).unwrap();
-            assert_eq!((queues.len(), tap.index()), (4, netlink::nic("tb0").unwrap().index));
-            let less = Offload { uso: false, ..Offload::ALL };
-            assert_eq!(tap.set_offload(less).unwrap(), less);
-            assert_eq!(tap.offload(), less);
-        })
-        .unwrap();
+    Namespace::new().unwrap().run(|| {
+        let (tap, queues) = Tap::open(&TapSpec { queues: 4, ..spec(Offload::ALL) }).unwrap();
+        assert_eq!((queues.len(), tap.index()), (4, netlink::nic("tb0").unwrap().index));
+        let less = Offload { uso: false, ..Offload::ALL };
+        assert_eq!(tap.set_offload(less).unwrap(), less);
+        assert_eq!(tap.offload(), less);
+    });
 }
 
 fn carrier_follows_us() {
     let node = Node::new("10.0.0.1/24", Offload::ALL);
     for up in [false, true] {
         node.tap.set_carrier(up).unwrap();
-        assert_eq!(node.host.enter(|| netlink::nic("tb0").unwrap()).unwrap().carrier, up);
+        assert_eq!(node.host.run(|| netlink::nic("tb0").unwrap()).carrier, up);
     }
 }
 
@@ -166,23 +157,21 @@ fn carrier_follows_us() {
 /// succeed and 32 are lost in silence (Linux 6.18).
 fn noqueue_reports_a_full_ring() {
     let node = Node::new("10.0.0.1/24", Offload::ALL);
-    node.host
-        .enter(|| {
-            let settings = DeviceSettings { tx_queue_len: Some(8), ..Default::default() };
-            netlink::set_device(node.tap.index(), &settings).unwrap();
-            netlink::set_qdisc_noqueue(node.tap.index()).unwrap();
-            let socket = UdpSocket::bind("10.0.0.1:0").unwrap();
-            socket.set_broadcast(true).unwrap();
-            report_local_congestion(&socket);
-            let broadcast: SocketAddr = "10.0.0.255:7".parse().unwrap();
-            let failed = |_: &usize| {
-                let result = socket.send_to(b"x", broadcast);
-                result.is_err_and(|error| error.raw_os_error() == Some(libc::ENOBUFS))
-            };
-            let failures = (0..40).filter(failed).count();
-            assert!(failures >= 32, "{failures} of 40");
-        })
-        .unwrap();
+    node.host.run(|| {
+        let settings = DeviceSettings { tx_queue_len: Some(8), ..Default::default() };
+        netlink::set_device(node.tap.index(), &settings).unwrap();
+        netlink::set_qdisc_noqueue(node.tap.index()).unwrap();
+        let socket = UdpSocket::bind("10.0.0.1:0").unwrap();
+        socket.set_broadcast(true).unwrap();
+        report_local_congestion(&socket);
+        let broadcast: SocketAddr = "10.0.0.255:7".parse().unwrap();
+        let failed = |_: &usize| {
+            let result = socket.send_to(b"x", broadcast);
+            result.is_err_and(|error| error.raw_os_error() == Some(libc::ENOBUFS))
+        };
+        let failures = (0..40).filter(failed).count();
+        assert!(failures >= 32, "{failures} of 40");
+    });
 }
 
 /// `IP_RECVERR`: the kernel then reports local congestion to a UDP socket, as it always does to TCP.
@@ -238,9 +227,7 @@ fn gate(packet: &[u8]) -> u16 {
 
 /// Sends packets out of a device; gives those that its queue then holds, by their ports.
 fn pass(node: &Node, packets: &[Vec<u8>]) -> Vec<bool> {
-    let raw = |domain, protocol| {
-        node.host.enter(|| Socket::new(domain, Type::RAW, Some(protocol)).unwrap()).unwrap()
-    };
+    let raw = |domain, protocol| node.host.run(|| Socket::new(domain, Type::RAW, Some(protocol)).unwrap());
     let (four, six) = (raw(Domain::IPV4, Protocol::from(255)), raw(Domain::IPV6, Protocol::from(255)));
     let ports = |packet: &[u8]| {
         let at = if packet[0] == 0x60 { 40 } else { 20 };

@@ -57,7 +57,7 @@ impl Pair {
         let bind = |host: &Namespace, nic| {
             let mut spec = spec(nic);
             change(&mut spec);
-            host.enter(|| UdpLink::bind(&spec).unwrap()).unwrap()
+            host.run(|| UdpLink::bind(&spec).unwrap())
         };
         let (left, right) = (bind(&cable.left, "left"), bind(&cable.right, "right"));
         Self { cable, left, right }
@@ -136,7 +136,7 @@ fn a_refusal_of_gso_loses_nothing() {
     let cable = Cable::new().unwrap();
     let [left, right]: [IpAddr; 2] = ["10.0.0.1", "10.0.0.2"].map(|text| text.parse().unwrap());
     let bind = |host: &Namespace, nic, local| {
-        host.enter(|| UdpLink::bind(&UdpSpec { local: Some(local), ..spec(nic) }).unwrap()).unwrap()
+        host.run(|| UdpLink::bind(&UdpSpec { local: Some(local), ..spec(nic) }).unwrap())
     };
     let (mut from, mut to) = (bind(&cable.left, "left", left), bind(&cable.right, "right", right));
     refuse_gso(&from, true);
@@ -213,21 +213,18 @@ fn hellos_reach_the_other_side_only() {
 
 fn nics_share_a_port() {
     let cable = Cable::new().unwrap();
-    cable
-        .left
-        .enter(|| {
-            let _left = UdpLink::bind(&spec("left")).unwrap();
-            let _lo = UdpLink::bind(&spec("lo")).unwrap();
-            let error = UdpLink::bind(&spec("left")).unwrap_err();
-            assert!(error.to_string().starts_with("UDP port 7420 on NIC left is taken"), "{error}");
-        })
-        .unwrap();
+    cable.left.run(|| {
+        let _left = UdpLink::bind(&spec("left")).unwrap();
+        let _lo = UdpLink::bind(&spec("lo")).unwrap();
+        let error = UdpLink::bind(&spec("left")).unwrap_err();
+        assert!(error.to_string().starts_with("UDP port 7420 on NIC left is taken"), "{error}");
+    });
 }
 
 fn a_nic_that_is_down_is_reported() {
     let cable = Cable::new().unwrap();
     cable.left.ip("link set left down").unwrap();
-    let error = cable.left.enter(|| UdpLink::bind(&spec("left")).unwrap_err()).unwrap();
+    let error = cable.left.run(|| UdpLink::bind(&spec("left")).unwrap_err());
     assert!(matches!(error, LinkError::NicDown { .. }));
     assert_eq!(error.to_string(), "NIC left is down: bring it up with `ip link set left up`");
 }

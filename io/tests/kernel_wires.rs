@@ -33,29 +33,25 @@ fn a_frame_to_all_shows_a_shared_segment() {
     host.ip("link set port1 master br0").unwrap();
     host.ip("link set port2 master br0").unwrap();
     let names = ["eth1", "eth2", "eth3", "absent"].map(str::to_owned);
-    host.enter(|| {
+    host.run(|| {
         let found = until("a bridge that forwards", || {
             let found = shared_segments(&names, WAIT).unwrap();
             (!found.is_empty()).then_some(found)
         });
         assert_eq!(found, [(0, 1)].into());
-    })
-    .unwrap();
+    });
 }
 
 fn what_arrives_is_heard_and_so_is_its_refusal() {
     let cable = Cable::new().unwrap();
-    let near = cable.left.enter(|| Ear::open("left").unwrap()).unwrap();
-    let far = cable.right.enter(|| Ear::open("right").unwrap()).unwrap();
-    cable
-        .left
-        .enter(|| {
-            let to = "10.0.0.2:7777".parse().unwrap();
-            assert_eq!(knock("left", to, WAIT).unwrap(), Knock::Refused);
-            let own = UdpSocket::bind("10.0.0.1:0").unwrap();
-            own.send_to(&[0; 600], to).unwrap();
-        })
-        .unwrap();
+    let near = cable.left.run(|| Ear::open("left").unwrap());
+    let far = cable.right.run(|| Ear::open("right").unwrap());
+    cable.left.run(|| {
+        let to = "10.0.0.2:7777".parse().unwrap();
+        assert_eq!(knock("left", to, WAIT).unwrap(), Knock::Refused);
+        let own = UdpSocket::bind("10.0.0.1:0").unwrap();
+        own.send_to(&[0; 600], to).unwrap();
+    });
     let datagrams = far.heard();
     let asked = datagrams.iter().filter(|(heard, _)| heard.port == 7777 && !heard.is_refusal);
     let asked: Vec<_> = asked.map(|(heard, count)| (heard.from.to_string(), *count)).collect();
@@ -75,20 +71,18 @@ fn the_nic_of_a_route_follows_the_source() {
     host.ip("route add default via 10.0.1.2").unwrap();
     host.ip("rule add from 10.0.2.1 table 7").unwrap();
     host.ip("route add default via 10.0.2.2 dev eth2 table 7").unwrap();
-    host.enter(|| {
+    host.run(|| {
         let address = |text: &str| text.parse().unwrap();
         let [first, second] = ["eth1", "eth2"].map(|name| Some(nic(name).unwrap().index));
         let far = address("192.0.2.9");
         assert_eq!(route_to(far, address("10.0.1.1")).unwrap(), first);
         assert_eq!(route_to(far, address("10.0.2.1")).unwrap(), second);
-    })
-    .unwrap();
+    });
     host.ip("route delete default via 10.0.1.2").unwrap();
-    host.enter(|| {
+    host.run(|| {
         let address = |text: &str| text.parse().unwrap();
         assert_eq!(route_to(address("192.0.2.9"), address("10.0.1.1")).unwrap(), None);
-    })
-    .unwrap();
+    });
 }
 
 fn what_a_nic_stands_on_is_known() {
@@ -97,7 +91,7 @@ fn what_a_nic_stands_on_is_known() {
     host.ip("link add mac1 link eth1 type macvlan mode bridge").unwrap();
     host.ip("link add br0 type bridge").unwrap();
     host.ip("link set port1 master br0").unwrap();
-    host.enter(|| {
+    host.run(|| {
         let details = nic_details().unwrap();
         let of = |name: &str| details.iter().find(|detail| detail.nic.name == name).unwrap();
         assert_eq!(
@@ -111,6 +105,5 @@ fn what_a_nic_stands_on_is_known() {
             (None, Some("veth")),
             "a cable's end is no parent"
         );
-    })
-    .unwrap();
+    });
 }

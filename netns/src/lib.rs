@@ -112,6 +112,14 @@ impl Namespace {
         self.namespace.enter(work).with_context(|| format!("entering namespace {}", self.name))
     }
 
+    /// The same for tests.
+    ///
+    /// # Panics
+    /// The namespace cannot be entered.
+    pub fn run<T: Send>(&self, work: impl FnOnce() -> T + Send) -> T {
+        self.enter(work).expect("who made a namespace may enter it")
+    }
+
     /// Moves the calling thread into the namespace for good.
     pub fn move_in(&self) -> Result<()> {
         self.namespace.move_in().with_context(|| format!("entering namespace {}", self.name))
