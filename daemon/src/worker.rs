@@ -23,9 +23,7 @@ use std::time::Duration;
 
 use tabane_engine::fragments::Fragments;
 use tabane_engine::receive::{self, Moved, Receive};
-use tabane_io::{
-    AnyLink, Bounce, Interest, Link, PIECES, Poll, ReceiveBuffer, Sent, TapQueue, Waker, now_ns, tap,
-};
+use tabane_io::{AnyLink, Bounce, Interest, PIECES, Poll, ReceiveBuffer, Sent, TapQueue, Waker, now_ns, tap};
 use tabane_proto::{Buffer, Bundle, Instant, Outcome};
 
 use crate::events::EventLog;

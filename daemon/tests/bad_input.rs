@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 use std::process::{Command, Output};
 
-use crate::stage;
+use crate::programs;
 
 pub(crate) const TRIALS: &[(&str, fn())] = trials![
     files,
@@ -82,7 +82,7 @@ const COMMANDS: &[(&[&str], &str)] = &[
 
 /// Runs `tabane` in `directory`.
 fn tabane(directory: &Path, arguments: &[&str]) -> Output {
-    let mut command = Command::new(stage::tabane());
+    let mut command = Command::new(programs::tabane());
     command.args(arguments).current_dir(directory).env_remove("TABANE_LOG").env_remove("NO_COLOR");
     command.output().expect("the binary runs")
 }
@@ -207,7 +207,7 @@ fn check_looks_for_the_nics_unless_the_file_is_another_machines() {
 
 fn an_unreadable_log_filter() {
     let directory = tempfile::tempdir().expect("a directory");
-    let mut command = Command::new(stage::tabane());
+    let mut command = Command::new(programs::tabane());
     let output = command.args(["check", "x"]).current_dir(directory.path()).env("TABANE_LOG", "=/=").output();
     let output = output.expect("the binary runs");
     let errors = String::from_utf8(output.stderr).expect("text");

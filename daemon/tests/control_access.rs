@@ -21,12 +21,12 @@ use rustix::process::{Gid, Pid, Signal, Uid, kill_process};
 use rustix::thread::{set_thread_groups, set_thread_res_gid, set_thread_res_uid};
 use serde_json::json;
 use tabane_api::Request;
-use tabane_io::netns::Namespace;
+use tabane_netns::Namespace;
 use tabaned::control::{Group, Listener, Right, Server, done};
 use tabaned::events::EventLog;
 use tempfile::TempDir;
 
-use crate::stage::{self, Test};
+use crate::programs;
 
 /// A user who owns nothing (`nobody` on Debian), and the group of such users.
 const STRANGER: u32 = 65_534;
@@ -40,7 +40,10 @@ const KEY: &str = "c0ffeec0ffeec0ffeec0ffeec0ffeec0ffeec0ffeec0ffeec0ffeec0ffeec
 /// Names the bundle for which this program is to stand, in place of testing.
 const IMPOSTOR: &str = "TABANE_TEST_IMPOSTOR";
 
-pub(crate) const TRIALS: &[(&str, Test)] = staged![
+/// A test that needs root.
+type Test = fn() -> Result<(), Failed>;
+
+pub(crate) const TRIALS: &[(&str, Test)] = trials![
     only_root_and_the_owner_may_ask,
     members_of_the_group_may_ask,
     watchers_may_look,
@@ -91,29 +94,32 @@ impl Stage {
         let listener = Listener::bind(&name)?.open_to(groups);
         let _server = listener.serve(Arc::new(EventLog::new()?), |_| done())?;
         let _directory = open_directory()?;
-        let binary = stage::copy(_directory.path())?;
+        let binary = programs::copy(_directory.path())?;
         Ok(Stage { name, binary, _directory, _server })
     }
 
-    /// Runs a command as a member of the group; gives its exit code and what it says on stderr.
-    fn ask_as_member(&self, words: &[&str]) -> Result<(Option<i32>, String), Failed> {
-        let mut command = as_user(STRANGER, GROUP, &[]);
-        let output = command.arg(&self.binary).args(words).current_dir("/").output()?;
+    /// Runs a command as a stranger of this group; gives its exit code and what it says on stderr.
+    fn ask_as(&self, group: u32, words: &[&str]) -> Result<(Option<i32>, String), Failed> {
+        let output = as_user(STRANGER, group, &[]).arg(&self.binary).args(words).current_dir("/").output()?;
         Ok((output.status.code(), String::from_utf8(output.stderr)?))
     }
 
-    /// Asks for the status as this user with this group and further ones.
+    /// The status as this user with this group and further ones.
     fn ask(&self, uid: u32, gid: u32, further: &[u32]) -> std::io::Result<Output> {
         let mut command = as_user(uid, gid, further);
         command.arg(&self.binary).args(["status", &self.name, "--json"]).current_dir("/").output()
     }
 
-    /// Asks and is refused.
-    fn refused(&self, uid: u32, gid: u32, sentence: &str) -> Result<(), Failed> {
-        let refused = self.ask(uid, gid, &[])?;
-        let want = format!("tabane: {} refuses: {sentence}\n", self.name);
-        assert_eq!((refused.status.code(), String::from_utf8(refused.stderr)?), (Some(2), want));
+    /// What one is told who is refused.
+    fn refusal(&self, sentence: &str) -> (Option<i32>, String) {
+        (Some(2), format!("tabane: {} refuses: {sentence}\n", self.name))
+    }
+
+    /// Asks for the status and is refused.
+    fn refused(&self, gid: u32, sentence: &str) -> Result<(), Failed> {
+        let refused = self.ask(STRANGER, gid, &[])?;
         assert!(refused.stdout.is_empty());
+        assert_eq!((refused.status.code(), String::from_utf8(refused.stderr)?), self.refusal(sentence));
         Ok(())
     }
 }
@@ -121,8 +127,8 @@ impl Stage {
 fn only_root_and_the_owner_may_ask() -> Result<(), Failed> {
     let stage = Stage::new("owner", &[])?;
     assert_eq!(stage.ask(0, 0, &[])?.stdout, b"{}\n");
-    stage.refused(STRANGER, STRANGER, "only root and the user who runs the bundle may ask")?;
-    stage.refused(STRANGER, 0, "only root and the user who runs the bundle may ask")
+    stage.refused(STRANGER, "only root and the user who runs the bundle may ask")?;
+    stage.refused(0, "only root and the user who runs the bundle may ask")
 }
 
 fn members_of_the_group_may_ask() -> Result<(), Failed> {
@@ -132,24 +138,18 @@ fn members_of_the_group_may_ask() -> Result<(), Failed> {
     assert_eq!(stage.ask(STRANGER, STRANGER, &many)?.stdout, b"{}\n", "one of many");
     let sentence =
         "only root, the user who runs the bundle and members of group fleet or netops or watch may ask";
-    stage.refused(STRANGER, STRANGER, sentence)
+    stage.refused(STRANGER, sentence)
 }
 
 fn watchers_may_look() -> Result<(), Failed> {
     let stage = Stage::new("watch", &groups())?;
     assert_eq!(stage.ask(STRANGER, WATCHERS, &[])?.stdout, b"{}\n", "its first group");
     assert_eq!(stage.ask(STRANGER, STRANGER, &[WATCHERS])?.stdout, b"{}\n", "a further one");
-    let refusal = format!(
-        "tabane: {} refuses: members of the group that may watch the bundle can ask for its status, its events and its classes only\n",
-        stage.name
-    );
+    let sentence = "members of the group that may watch the bundle can ask for its status, its events and its classes only";
     for words in
         [&["policy", &stage.name, "rr"][..], &["link", "drain", &stage.name, "eth1"], &["down", &stage.name]]
     {
-        let mut command = as_user(STRANGER, WATCHERS, &[]);
-        let output = command.arg(&stage.binary).args(words).current_dir("/").output()?;
-        let said = (output.status.code(), String::from_utf8(output.stderr)?);
-        assert_eq!(said, (Some(2), refusal.clone()), "{words:?}");
+        assert_eq!(stage.ask_as(WATCHERS, words)?, stage.refusal(sentence), "{words:?}");
     }
     Ok(())
 }
@@ -167,23 +167,19 @@ fn keys_are_for_owners_alone() -> Result<(), Failed> {
     let stage = Stage::new("owners", &groups())?;
     let key = write_key(stage._directory.path())?;
     let key = key.to_string_lossy();
+    let done = (Some(0), String::new());
     for words in [&["policy", &stage.name, "rr"][..], &["link", "add", &stage.name, "eth1"]] {
-        assert_eq!(stage.ask_as_member(words)?, (Some(0), String::new()), "{words:?}");
+        assert_eq!(stage.ask_as(GROUP, words)?, done, "{words:?}");
     }
-    let refusal = format!(
-        "tabane: {} refuses: only root and the user who started the bundle may change its keys, reload it or take it over\n",
-        stage.name
-    );
-    let everyone = ["allow", &stage.name, "--everyone"];
-    for words in [&["key", &stage.name, &key][..], &everyone, &["upgrade", &stage.name]] {
-        assert_eq!(stage.ask_as_member(words)?, (Some(2), refusal.clone()), "{words:?}");
+    let sentence =
+        "only root and the user who started the bundle may change its keys, reload it or take it over";
+    let (key, upgrade) = (["key", &stage.name, &key], ["upgrade", &stage.name]);
+    for words in [&key[..], &["allow", &stage.name, "--everyone"], &upgrade] {
+        assert_eq!(stage.ask_as(GROUP, words)?, stage.refusal(sentence), "{words:?}");
     }
-    for (words, code) in [(["key", &stage.name, &key].as_slice(), 0), (&["upgrade", &stage.name], 2)] {
-        let mut keeper = as_user(STRANGER, KEEPERS, &[]);
-        let output = keeper.arg(&stage.binary).args(words).current_dir("/").output()?;
-        assert_eq!(output.status.code(), Some(code), "{}", String::from_utf8_lossy(&output.stderr));
-    }
-    let as_root = Command::new(&stage.binary).args(["key", &stage.name, &key]).output()?;
+    assert_eq!(stage.ask_as(KEEPERS, &key)?, done);
+    assert_eq!(stage.ask_as(KEEPERS, &upgrade)?.0, Some(2));
+    let as_root = Command::new(&stage.binary).args(key).output()?;
     assert_eq!(as_root.status.code(), Some(0), "{}", String::from_utf8_lossy(&as_root.stderr));
     Ok(())
 }
@@ -250,7 +246,7 @@ impl Drop for Impostor {
 fn an_impostor_gets_nothing() -> Result<(), Failed> {
     let mut impostor = Impostor::new()?;
     let (name, key) = (impostor.name.clone(), write_key(impostor.directory.path())?);
-    let binary = stage::copy(impostor.directory.path())?;
+    let binary = programs::copy(impostor.directory.path())?;
     let key = key.to_string_lossy();
     let commands: [&[&str]; 8] = [
         &["key", &name, &key],
@@ -307,12 +303,12 @@ fn watchers_leave_room_for_owners() -> Result<(), Failed> {
 
 /// What a command says; an error when it has not ended after a while.
 fn ended(command: &mut Command) -> Result<Output, Failed> {
-    const PATIENCE: Duration = Duration::from_secs(20);
+    const ENDS_WITHIN: Duration = Duration::from_secs(20);
     let process = command.stdout(Stdio::piped()).stderr(Stdio::piped()).current_dir("/").spawn()?;
     let pid = Pid::from_child(&process);
     let (sender, end) = channel();
     thread::spawn(move || sender.send(process.wait_with_output()));
-    match end.recv_timeout(PATIENCE) {
+    match end.recv_timeout(ENDS_WITHIN) {
         Ok(output) => Ok(output?),
         Err(_) => {
             kill_process(pid, Signal::KILL)?;
@@ -348,7 +344,7 @@ fn names_that_lead_nowhere() -> Result<(), Failed> {
         (&["up", &config], "is taken by a process that takes no connection"),
     ];
     for (words, sentence) in commands {
-        let output = ended(Command::new(stage::tabane()).args(words))?;
+        let output = ended(Command::new(programs::tabane()).args(words))?;
         let said = String::from_utf8_lossy(&output.stderr).into_owned();
         assert!(said.contains(sentence) && !said.contains("UTF-8"), "{words:?}: {said}");
         assert_eq!(output.status.success(), sentence.is_empty(), "{words:?}: {said}");
@@ -390,7 +386,7 @@ fn a_bundle_names_no_files_for_root() -> Result<(), Failed> {
             if number == 2 && word == "reload" {
                 continue;
             }
-            let mut command = Command::new(stage::tabane());
+            let mut command = Command::new(programs::tabane());
             let output = ended(command.args([word, &name]).args(typed))?;
             let said = String::from_utf8_lossy(&output.stderr).into_owned();
             assert_eq!(output.status.code(), Some(2), "{word} {number}: {said}");

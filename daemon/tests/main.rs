@@ -1,43 +1,19 @@
-//! The program `tabane` as its users meet it: what it refuses, what it may do, and what happens to it on a machine that others use.
+//! The program `tabane` without a bundle of its own: what it refuses, the programs beside it, and who may ask and is asked. Bundles with
+//! traffic are in `lab/tests/traffic`.
 
 /// Tests by their names.
 macro_rules! trials {
-    ($($test:ident),* $(,)?) => { &[$((stringify!($test), $test as fn())),*] };
-}
-/// The same on the stage.
-macro_rules! staged {
-    ($($test:ident),* $(,)?) => { &[$((stringify!($test), $test as crate::stage::Test)),*] };
+    ($($test:ident),* $(,)?) => { &[$((stringify!($test), $test)),*] };
 }
 
 mod bad_input;
 mod control_access;
-mod environment;
-mod first_contact;
-mod privileges;
-mod protection;
-mod robustness;
-mod stage;
+mod programs;
 
 use std::process::ExitCode;
 
 use libtest_mimic::{Arguments, Trial};
-
-/// Tests by their names, which panic when something is wrong.
-type Plain = &'static [(&'static str, fn())];
-/// Tests by their names, on the stage.
-type Staged = &'static [(&'static str, stage::Test)];
-
-/// Tests that any user can run.
-const EVERYWHERE: [Plain; 1] = [bad_input::TRIALS];
-/// Tests on the stage.
-const STAGED: [Staged; 6] = [
-    control_access::TRIALS,
-    environment::TRIALS,
-    first_contact::TRIALS,
-    privileges::TRIALS,
-    protection::TRIALS,
-    robustness::TRIALS,
-];
+use tabane_netns::needs::{SETPRIV, require, trial};
 
 fn main() -> ExitCode {
     if let Some(ended) = control_access::as_impostor() {
@@ -49,12 +25,15 @@ fn main() -> ExitCode {
             Ok(())
         })
     };
-    let mut trials: Vec<Trial> = EVERYWHERE.iter().flat_map(|tests| tests.iter().map(plain)).collect();
-    trials.extend(STAGED.iter().flat_map(|tests| stage::trials(tests)));
+    let is_root = rustix::process::getuid().is_root();
+    let missing = if is_root { require(&[SETPRIV]).err() } else { None };
+    let missing = missing.map(|missing| missing.to_string()).or((!is_root).then(|| "needs root".to_owned()));
+    let mut trials: Vec<Trial> = bad_input::TRIALS.iter().map(plain).collect();
+    trials.extend(control_access::TRIALS.iter().map(|(name, test)| trial(name, missing.as_deref(), *test)));
     // What one thread forks holds open for a moment the program that another copies, and what is being written cannot run.
     let one_by_one = Arguments { test_threads: Some(1), ..Arguments::from_args() };
     if !one_by_one.list {
-        stage::build();
+        programs::build();
     }
     libtest_mimic::run(&one_by_one, trials).exit_code()
 }

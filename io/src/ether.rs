@@ -20,7 +20,7 @@ use std::time::Duration;
 use tabane_engine::reclaim;
 use thiserror::Error;
 
-use crate::link::{Link, ReceiveBuffer, Sent};
+use crate::link::{Link, Polled, ReceiveBuffer, Sent};
 use crate::netlink::{self, NetlinkError, Nic};
 use crate::{Notice, sockets};
 pub use frame::{ETHER_TYPE, ETHERNET, GROUP, HEAD, Mac, ethernet, head};
@@ -160,11 +160,6 @@ impl EtherLink {
         Ok(Self { xdp: None, socket, nic, port: spec.port, local, stage, notices: Vec::new() })
     }
 
-    /// The NIC's address as a socket address.
-    pub fn local_addr(&self) -> SocketAddr {
-        self.local
-    }
-
     /// The NIC as it was when the link was opened.
     pub fn nic(&self) -> &Nic {
         &self.nic
@@ -180,32 +175,14 @@ impl EtherLink {
         self.xdp.as_ref().map(|xdp| (xdp.completion(), xdp.completed()))
     }
 
-    /// The descriptor that is ready when there is something to receive, and, unless [`Self::hides_room`], room.
-    pub fn watched(&self) -> BorrowedFd<'_> {
-        self.xdp.as_ref().map_or_else(|| self.socket.as_fd(), |xdp| xdp.as_fd())
-    }
-
-    /// The packet socket, when AF_XDP leaves frames to it.
-    pub fn also_watched(&self) -> Option<BorrowedFd<'_>> {
-        self.xdp.is_some().then(|| self.socket.as_fd())
-    }
-
     /// Whether there is something to receive that no descriptor reports.
-    pub(crate) fn has_news(&self) -> bool {
+    fn has_news(&self) -> bool {
         self.stage.holds_frames()
     }
 
     /// Whether no descriptor is ready when there is room.
     pub fn hides_room(&self) -> bool {
         self.xdp.is_some()
-    }
-
-    /// When to call [`Self::service`] at the latest. `room`: a run has found none.
-    pub(crate) fn service_within(&self, room: bool) -> Option<Duration> {
-        if self.has_news() {
-            return Some(Duration::ZERO);
-        }
-        self.xdp.as_ref().filter(|xdp| xdp.wants_service(room)).map(|_| ROOM)
     }
 
     /// Serves the rings; says whether a run that found no room should be tried again. `room`: a run has found none.
@@ -217,17 +194,6 @@ impl EtherLink {
     /// Hands the link to another process: from now on all cells come to the packet socket, which that process has, too.
     pub fn hand_over(&mut self) {
         self.xdp = None;
-    }
-
-    /// Limits the kernel memory of cells that are not yet on the wire, in bytes as [`Link::queued_bytes`] counts them,
-    /// which are 2,304 for a frame of 1,500; one run may go beyond it.
-    /// Errors: the kernel's. Without `CAP_NET_ADMIN` the value is limited to `net.core.wmem_max`, which is no error.
-    pub fn set_send_buffer(&mut self, bytes: usize) -> io::Result<()> {
-        if let Some(xdp) = &mut self.xdp {
-            xdp.set_limit(bytes);
-            return Ok(());
-        }
-        sockets::set_send_buffer(&self.socket, bytes)
     }
 
     fn start_xdp(&mut self, spec: &EtherSpec) -> Result<(), EtherError> {
@@ -282,6 +248,46 @@ impl Link for EtherLink {
 
     fn queued_bytes(&mut self) -> usize {
         self.xdp.as_mut().map_or_else(|| sockets::queued_bytes(&self.socket), |xdp| xdp.queued_bytes())
+    }
+
+    /// A frame of 1,500 bytes counts as 2,304.
+    fn set_send_buffer(&mut self, bytes: usize) -> io::Result<()> {
+        match &mut self.xdp {
+            Some(xdp) => {
+                xdp.set_limit(bytes);
+                Ok(())
+            }
+            None => sockets::set_send_buffer(&self.socket, bytes),
+        }
+    }
+
+    fn local_addr(&self) -> SocketAddr {
+        self.local
+    }
+
+    fn watched(&self) -> Option<BorrowedFd<'_>> {
+        Some(self.xdp.as_ref().map_or_else(|| self.socket.as_fd(), |xdp| xdp.as_fd()))
+    }
+
+    /// The packet socket, when AF_XDP leaves frames to it.
+    fn also_watched(&self) -> Option<BorrowedFd<'_>> {
+        self.xdp.is_some().then(|| self.socket.as_fd())
+    }
+
+    fn signals_room(&self) -> bool {
+        !self.hides_room()
+    }
+
+    fn poll_within(&self, room: bool) -> Option<Duration> {
+        if self.has_news() {
+            return Some(Duration::ZERO);
+        }
+        self.xdp.as_ref().filter(|xdp| xdp.wants_service(room)).map(|_| ROOM)
+    }
+
+    fn poll(&mut self, _: Duration, room: bool) -> Polled {
+        let writable = self.service(room);
+        Polled { readable: self.has_news(), writable, ..Polled::default() }
     }
 
     fn take_notice(&mut self) -> Option<Notice> {

@@ -41,19 +41,17 @@ pub mod segment;
 mod sockets;
 pub mod tap;
 pub mod tcx;
-#[cfg(feature = "lab")]
-pub mod trial;
 pub mod udp;
 
 use rustix::time::{ClockId, clock_gettime};
 
-pub use any::{AnyLink, Polled};
+pub use any::AnyLink;
 pub use bounce::{Bounce, PIECES};
 pub use capture::{Capture, CaptureError, CaptureSpec};
 pub use descriptors::{peer_groups, receive_files, send_files};
 pub use ether::{Engine, EtherError, EtherLink, EtherSpec};
 pub use gate::Gates;
-pub use link::{Link, Notice, RECEIVE_BUFFER, RUN_MAX, ReceiveBuffer, SEGMENTS_MAX, Sent};
+pub use link::{Link, Notice, Polled, RECEIVE_BUFFER, RUN_MAX, ReceiveBuffer, SEGMENTS_MAX, Sent};
 pub use mem::{MemError, MemLink, MemSpec};
 #[cfg(feature = "lab")]
 pub use packet::{PacketError, PacketSocket};

@@ -6,7 +6,10 @@
 use std::fmt;
 use std::io::{self, IoSlice};
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::time::Duration;
+
+use tabane_shm_ring::Faults;
 
 /// The receive buffer that a bundle gives a socket: what arrives at 10 Gbit/s while its worker is not scheduled for 5 ms.
 pub const RECEIVE_BUFFER: usize = 7 << 20;
@@ -62,7 +65,20 @@ impl<'a> ReceiveBuffer<'a> {
     }
 }
 
-/// One link, over a NIC or through memory. Its descriptor is non-blocking, for use with [`crate::Poll`].
+/// What a poll has found that no descriptor reports.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Polled {
+    /// Whether there may be something to receive.
+    pub readable: bool,
+    /// Whether a run that found no room should be tried again.
+    pub writable: bool,
+    /// Whether another node is there; `None`: the NIC's carrier says so.
+    pub carrier: Option<bool>,
+    /// Impossible values that other nodes have written, each time that their number has doubled.
+    pub faults: Option<Faults>,
+}
+
+/// One link, over a NIC or through memory. Its descriptor is non-blocking, for use with [`crate::Poll`], and for handing over.
 pub trait Link: AsFd {
     /// Sends one run to `to`, segmented into datagrams of `segment` bytes.
     fn send(&mut self, to: &SocketAddr, slices: &[IoSlice<'_>], segment: usize) -> Sent;
@@ -74,9 +90,52 @@ pub trait Link: AsFd {
     /// Bytes that were sent and are not yet on the wire: in the kernel's memory, or in the window they are taken from.
     fn queued_bytes(&mut self) -> usize;
 
+    /// Limits those bytes; one run may go beyond it.
+    /// Errors: the kernel's. Without `CAP_NET_ADMIN` the value is limited to `net.core.wmem_max`, which is no error.
+    fn set_send_buffer(&mut self, bytes: usize) -> io::Result<()>;
+
+    /// The address that peers know this end by.
+    fn local_addr(&self) -> SocketAddr;
+
     /// The next change of what the kernel offers to this link, for the log. Ask after a burst of
     /// work, not per frame.
-    fn take_notice(&mut self) -> Option<Notice>;
+    fn take_notice(&mut self) -> Option<Notice> {
+        None
+    }
+
+    /// The descriptor that is ready when there is something to receive, or room; `None`: there is none.
+    fn watched(&self) -> Option<BorrowedFd<'_>> {
+        Some(self.as_fd())
+    }
+
+    /// A further descriptor that is ready when there is something to receive.
+    fn also_watched(&self) -> Option<BorrowedFd<'_>> {
+        None
+    }
+
+    /// Whether [`Self::watched`] is also ready when there is room.
+    fn signals_room(&self) -> bool {
+        true
+    }
+
+    /// How often to [`Self::poll`] while there is traffic; `None`: descriptors report all.
+    fn poll_interval(&self) -> Option<Duration> {
+        None
+    }
+
+    /// When to [`Self::poll`] at the latest, with or without traffic; `None`: no poll is needed. `room`: a run has
+    /// found none.
+    fn poll_within(&self, room: bool) -> Option<Duration> {
+        let _ = room;
+        None
+    }
+
+    /// Polls and serves rings and memory. `now` is read from a clock that only goes forward; `room`: a
+    /// run has found none.
+    fn poll(&mut self, now: Duration, room: bool) -> Polled {
+        let _ = (now, room);
+        Polled::default()
+    }
 }
 
 /// A kernel feature that was asked for and is not available. One log line for the user.

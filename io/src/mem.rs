@@ -22,8 +22,7 @@ use rustix::rand::GetRandomFlags;
 use tabane_shm_ring::{Faults, Seat, Shape, ShapeError, Unsent};
 use thiserror::Error;
 
-use crate::Notice;
-use crate::link::{Link, ReceiveBuffer, Sent};
+use crate::link::{Link, Polled, ReceiveBuffer, Sent};
 use crate::now_ns;
 use mapping::Mapping;
 
@@ -132,11 +131,6 @@ impl MemLink {
         Ok(Self { file, memory, spec: spec.clone(), slot, seat: None, reported: 0 })
     }
 
-    /// The address of this node's slot.
-    pub fn local_addr(&self) -> SocketAddr {
-        address_of(self.slot, self.spec.port)
-    }
-
     /// This node's slot.
     pub fn slot(&self) -> u16 {
         self.slot
@@ -145,11 +139,6 @@ impl MemLink {
     /// Bytes of a unit.
     pub fn unit(&self) -> u32 {
         u32::try_from(self.spec.shape.unit()).unwrap_or(u32::MAX)
-    }
-
-    /// How often to poll the link while there is traffic.
-    pub fn poll_interval(&self) -> Duration {
-        self.spec.poll
     }
 
     /// Takes the seat at first, and sends heartbeats. `now` is read from a clock that only goes forward. To be called
@@ -176,13 +165,6 @@ impl MemLink {
     /// Whether a run that found no room should be tried again.
     pub fn has_room_again(&mut self) -> bool {
         self.seat.as_mut().is_none_or(Seat::has_room_again)
-    }
-
-    /// Limits the bytes that wait in each window; one run may go beyond it.
-    pub fn set_send_buffer(&mut self, bytes: usize) {
-        if let Some(seat) = &mut self.seat {
-            seat.set_limit(bytes);
-        }
     }
 
     /// Leaves the seat to another process, and writes nothing more.
@@ -230,8 +212,35 @@ impl Link for MemLink {
         self.seat.as_mut().map_or(0, Seat::waiting)
     }
 
-    fn take_notice(&mut self) -> Option<Notice> {
+    /// The bytes that wait in each window.
+    fn set_send_buffer(&mut self, bytes: usize) -> io::Result<()> {
+        if let Some(seat) = &mut self.seat {
+            seat.set_limit(bytes);
+        }
+        Ok(())
+    }
+
+    /// That of this node's slot.
+    fn local_addr(&self) -> SocketAddr {
+        address_of(self.slot, self.spec.port)
+    }
+
+    fn watched(&self) -> Option<BorrowedFd<'_>> {
         None
+    }
+
+    fn signals_room(&self) -> bool {
+        false
+    }
+
+    fn poll_interval(&self) -> Option<Duration> {
+        Some(self.spec.poll)
+    }
+
+    fn poll(&mut self, now: Duration, room: bool) -> Polled {
+        let faults = self.service(now);
+        let writable = room && self.has_room_again();
+        Polled { readable: self.has_news(), writable, carrier: Some(self.has_carrier()), faults }
     }
 }
 

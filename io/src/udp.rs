@@ -173,11 +173,6 @@ impl UdpLink {
         Self { socket, nic, local, both_families, gso: Gso::off(), gro: false, notices: Vec::new() }
     }
 
-    /// The address and port the socket is bound to.
-    pub fn local_addr(&self) -> SocketAddr {
-        self.local
-    }
-
     /// The NIC as it was when the socket was bound.
     pub fn nic(&self) -> &Nic {
         &self.nic
@@ -193,17 +188,7 @@ impl UdpLink {
         self.gro
     }
 
-    /// Limits the kernel memory of cells that are not yet on the wire, in bytes as [`Link::queued_bytes`]
-    /// counts them. The kernel allots twice the value it is given and counts `sk_buff`s with their
-    /// overhead; this takes the allotted value, halves it for the kernel, and one run may go beyond it.
-    /// Linux 6.18 on veth counts a run of 44 cells of 1,452 bytes as 64,720 bytes with GSO, and as
-    /// 2,304 bytes per cell without.
-    /// Errors: the kernel's. Without `CAP_NET_ADMIN` the value is limited to `net.core.wmem_max`, which is no error.
-    pub fn set_send_buffer(&self, bytes: usize) -> io::Result<()> {
-        sockets::set_send_buffer(&self.socket, bytes)
-    }
-
-    /// The send buffer in force, bytes, counted as by [`UdpLink::set_send_buffer`].
+    /// The send buffer in force, bytes, counted as by [`Link::set_send_buffer`].
     pub fn send_buffer(&self) -> io::Result<usize> {
         Ok(sockopt::socket_send_buffer_size(&self.socket)?)
     }
@@ -250,6 +235,17 @@ impl Link for UdpLink {
 
     fn queued_bytes(&mut self) -> usize {
         sockets::queued_bytes(&self.socket)
+    }
+
+    /// The kernel allots twice the value it is given and counts `sk_buff`s with their overhead; this takes the allotted value, and halves
+    /// it for the kernel. Linux 6.18 on veth counts a run of 44 cells of 1,452 bytes as 64,720 bytes with GSO, and as 2,304 bytes per cell
+    /// without.
+    fn set_send_buffer(&mut self, bytes: usize) -> io::Result<()> {
+        sockets::set_send_buffer(&self.socket, bytes)
+    }
+
+    fn local_addr(&self) -> SocketAddr {
+        self.local
     }
 
     fn take_notice(&mut self) -> Option<Notice> {

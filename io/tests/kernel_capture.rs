@@ -7,7 +7,9 @@ use tabane_io::capture::{Capture, CaptureSpec, Cast, Seen, Wanted};
 use tabane_io::packet::HEADER;
 use tabane_io::{PacketSocket, ether};
 
-use crate::kernel::hosts::{Cable, Need, Test};
+use tabane_netns::{Cable, Namespace};
+
+use crate::{Need, Test};
 
 pub(crate) const TESTS: &[Test] = tests!("capture";
     Namespaces:
@@ -70,7 +72,7 @@ fn send(cable: &Cable, ports: [u16; 2], to_the_right: bool, word: &[u8]) {
 }
 
 fn both_directions_are_told_apart() {
-    let cable = Cable::new();
+    let cable = Cable::new().unwrap();
     let mut capture = open(&cable, spec(Wanted::Everything));
     let before = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap();
     send(&cable, [5001, 5002], true, b"there");
@@ -89,7 +91,7 @@ fn both_directions_are_told_apart() {
 
 /// Only datagrams of the ports are cells, and frames of the EtherType with one of them.
 fn of_all_packets_the_cells() {
-    let cable = Cable::new();
+    let cable = Cable::new().unwrap();
     let mut capture = open(&cable, spec(Wanted::Cells(PORT..=PORT + 1)));
     send(&cable, [PORT, 5002], true, b"from the first");
     send(&cable, [5001, PORT + 1], true, b"to the second");
@@ -106,9 +108,7 @@ fn of_all_packets_the_cells() {
         near.send(&[&frame.concat()[..], &[0; 42], word.as_bytes()].concat()).unwrap();
     }
     let [one, two] = [cable.link_local[0], cable.link_local[1]].map(|address| address);
-    let index = |host: &crate::kernel::hosts::Host, nic: &str| {
-        host.run(|| tabane_io::netlink::nic(nic).unwrap().index)
-    };
+    let index = |host: &Namespace, nic: &str| host.run(|| tabane_io::netlink::nic(nic).unwrap().index);
     let (left, right) = (index(&cable.left, "left"), index(&cable.right, "right"));
     let near = cable.left.run(|| UdpSocket::bind(std::net::SocketAddrV6::new(one, PORT, 0, left)).unwrap());
     let far = cable.right.run(|| UdpSocket::bind(std::net::SocketAddrV6::new(two, 5002, 0, right)).unwrap());
@@ -124,7 +124,7 @@ fn of_all_packets_the_cells() {
 
 fn a_long_packet_is_kept_in_part() {
     const SNAP: usize = 96;
-    let cable = Cable::new();
+    let cable = Cable::new().unwrap();
     let snap = u32::try_from(SNAP).unwrap();
     let mut capture = open(&cable, CaptureSpec { snap, ..spec(Wanted::Cells(PORT..=PORT)) });
     send(&cable, [PORT, 5002], true, &[7; 1_000]);
@@ -134,7 +134,7 @@ fn a_long_packet_is_kept_in_part() {
 }
 
 fn a_vlan_tag_comes_beside() {
-    let cable = Cable::new();
+    let cable = Cable::new().unwrap();
     let near = cable.left.run(|| PacketSocket::open("left").unwrap());
     let mut capture = open(&cable, spec(Wanted::Everything));
     let addresses = [[0xff; 6], [2, 0, 0, 0, 0, 0x99]].concat();
@@ -149,7 +149,7 @@ fn a_vlan_tag_comes_beside() {
 /// Two small blocks hold only some of the packets, for nobody takes them.
 fn what_is_lost_is_counted() {
     const PACKETS: u64 = 100;
-    let cable = Cable::new();
+    let cable = Cable::new().unwrap();
     let small = CaptureSpec { blocks: 2, block_bytes: 4096, ..spec(Wanted::Cells(PORT..=PORT)) };
     let mut capture = open(&cable, small);
     let near = cable.left.run(|| UdpSocket::bind(("10.0.0.1", PORT)).unwrap());
@@ -166,7 +166,7 @@ fn what_is_lost_is_counted() {
 fn one_packet_in_so_many() {
     const PACKETS: usize = 4_000;
     const ONE_IN: usize = 16;
-    let cable = Cable::new();
+    let cable = Cable::new().unwrap();
     // Nobody takes blocks meanwhile, so that they have to last.
     let wanted = Wanted::OneIn(u32::try_from(ONE_IN).unwrap());
     let mut capture = open(&cable, CaptureSpec { delay: Duration::from_millis(300), ..spec(wanted) });

@@ -8,51 +8,27 @@ use tabane_io::{Engine, EtherLink, EtherSpec, Link, PacketSocket, ReceiveBuffer,
 
 use tabane_engine::reclaim::Method;
 
-use crate::kernel::hosts::{Cable, Need, Test, until};
+use tabane_netns::{Cable, until};
+
+use crate::{Need, Test, shape};
 
 pub(crate) const TESTS: &[Test] = tests!("ether";
     Namespaces:
-        a_run_arrives_as_the_same_cells, what_ethernet_pads_keeps_its_length, the_group_reaches_the_same_port_only,
-        frames_of_a_larger_mtu_come_after_the_first, a_nic_without_address_is_refused;
+        frames_of_a_larger_mtu_come_after_the_first, a_nic_without_address_is_refused,
+        a_run_arrives_as_the_same_cells = || the_same_cells(Engine::Packet, Engine::Packet),
+        what_ethernet_pads_keeps_its_length = || padding(Engine::Packet),
+        the_group_reaches_the_same_port_only = || group(Engine::Packet);
     Tbf: a_full_link_takes_a_run_whole_or_not_at_all;
     Xdp:
-        xdp_run_arrives_as_the_same_cells, xdp_keeps_the_length_of_what_ethernet_pads, xdp_group_reaches_the_same_port_only,
-        xdp_long_frames_lie_in_several_pieces, xdp_rings_go_round, xdp_every_frame_comes_back_once,
-        xdp_program_passes_what_is_not_ours_and_leaves_with_the_link;
+        xdp_long_frames_lie_in_several_pieces, xdp_rings_go_round,
+        xdp_program_passes_what_is_not_ours_and_leaves_with_the_link,
+        xdp_run_arrives_as_the_same_cells = || the_same_cells(Engine::Xdp, Engine::Xdp),
+        xdp_run_arrives_at_a_packet_socket = || the_same_cells(Engine::Xdp, Engine::Packet),
+        xdp_run_arrives_from_a_packet_socket = || the_same_cells(Engine::Packet, Engine::Xdp),
+        xdp_keeps_the_length_of_what_ethernet_pads = || padding(Engine::Xdp),
+        xdp_group_reaches_the_same_port_only = || group(Engine::Xdp),
+        xdp_every_frame_comes_back_once = || Method::ALL.into_iter().for_each(completion);
 );
-
-fn a_run_arrives_as_the_same_cells() {
-    the_same_cells(Engine::Packet, Engine::Packet);
-}
-
-/// From one socket of AF_XDP to another, and to a packet socket and back.
-fn xdp_run_arrives_as_the_same_cells() {
-    for (near, far) in
-        [(Engine::Xdp, Engine::Xdp), (Engine::Xdp, Engine::Packet), (Engine::Packet, Engine::Xdp)]
-    {
-        the_same_cells(near, far);
-    }
-}
-
-fn what_ethernet_pads_keeps_its_length() {
-    padding(Engine::Packet);
-}
-
-fn xdp_keeps_the_length_of_what_ethernet_pads() {
-    padding(Engine::Xdp);
-}
-
-fn the_group_reaches_the_same_port_only() {
-    group(Engine::Packet);
-}
-
-fn xdp_group_reaches_the_same_port_only() {
-    group(Engine::Xdp);
-}
-
-fn xdp_every_frame_comes_back_once() {
-    Method::ALL.into_iter().for_each(xdp_completion);
-}
 
 const PORT: u16 = 7420;
 /// Where everyone is: any multicast address.
@@ -94,7 +70,7 @@ fn send(link: &mut EtherLink, to: SocketAddr, run: &[u8], segment: usize) {
 }
 
 fn the_same_cells(near: Engine, far: Engine) {
-    let cable = Cable::new();
+    let cable = Cable::new().unwrap();
     let [mut near, mut far] = ends(&cable, near, far);
     let run: Vec<u8> = (0..43 * 1496 - 100).map(|i: u32| i.to_le_bytes()[i as usize % 3]).collect();
     for (segment, end) in [(1496, run.len()), (500, 30_000), (1496, 1496), (1496, 7)] {
@@ -109,7 +85,7 @@ fn the_same_cells(near: Engine, far: Engine) {
 /// The frame on the wire is as long as a NIC would pad it to.
 fn padding(engine: Engine) {
     const SHORTEST: usize = 60;
-    let cable = Cable::new();
+    let cable = Cable::new().unwrap();
     let wire = cable.left.run(|| PacketSocket::open("left").unwrap());
     let mut far = cable.right.run(|| open("right", PORT, engine));
     let mut frame = vec![0; HEADER + SHORTEST];
@@ -122,7 +98,7 @@ fn padding(engine: Engine) {
 }
 
 fn group(engine: Engine) {
-    let cable = Cable::new();
+    let cable = Cable::new().unwrap();
     let [mut near, mut far] = ends(&cable, engine, engine);
     let mut other = cable.right.run(|| open("right", PORT + 1, Engine::Packet));
     let mut other_near = cable.left.run(|| open("left", PORT + 1, Engine::Packet));
@@ -137,8 +113,8 @@ fn group(engine: Engine) {
 
 fn a_full_link_takes_a_run_whole_or_not_at_all() {
     const CELLS: usize = 40;
-    let cable = Cable::new();
-    cable.left.shape("left");
+    let cable = Cable::new().unwrap();
+    shape(&cable.left, "left").unwrap();
     let [mut near, mut far] = ends(&cable, Engine::Packet, Engine::Packet);
     near.set_send_buffer(32 << 10).unwrap();
     let (to, run) = (far.local_addr(), vec![0x5a; CELLS * 1400]);
@@ -152,10 +128,10 @@ fn a_full_link_takes_a_run_whole_or_not_at_all() {
 }
 
 fn frames_of_a_larger_mtu_come_after_the_first() {
-    let cable = Cable::new();
+    let cable = Cable::new().unwrap();
     let [mut near, mut far] = ends(&cable, Engine::Packet, Engine::Packet);
-    cable.left.ip("link set left mtu 9000");
-    cable.right.ip("link set right mtu 9000");
+    cable.left.ip("link set left mtu 9000").unwrap();
+    cable.right.ip("link set right mtu 9000").unwrap();
     let (to, run) = (far.local_addr(), vec![1; 8996]);
     let mut room = vec![0; 65_536];
     send(&mut near, to, &run, run.len());
@@ -167,15 +143,15 @@ fn frames_of_a_larger_mtu_come_after_the_first() {
 }
 
 fn a_nic_without_address_is_refused() {
-    let cable = Cable::new();
+    let cable = Cable::new().unwrap();
     let error = cable.left.run(|| EtherLink::open(&spec("lo", PORT, Engine::Packet)).unwrap_err());
     assert_eq!(error.to_string(), "NIC lo has no Ethernet address; allowed: an Ethernet device");
 }
 
 fn xdp_long_frames_lie_in_several_pieces() {
-    let cable = Cable::new();
-    cable.left.ip("link set left mtu 9000");
-    cable.right.ip("link set right mtu 9000");
+    let cable = Cable::new().unwrap();
+    cable.left.ip("link set left mtu 9000").unwrap();
+    cable.right.ip("link set right mtu 9000").unwrap();
     let [mut near, mut far] = ends(&cable, Engine::Xdp, Engine::Xdp);
     let run: Vec<u8> = (0..6 * 8996 + 5000).map(|i: u32| i.to_le_bytes()[i as usize % 3]).collect();
     send(&mut near, far.local_addr(), &run, 8996);
@@ -187,7 +163,7 @@ fn xdp_long_frames_lie_in_several_pieces() {
 fn xdp_rings_go_round() {
     const RUNS: u32 = 400;
     const CELLS: usize = 40;
-    let cable = Cable::new();
+    let cable = Cable::new().unwrap();
     let [mut near, mut far] = ends(&cable, Engine::Xdp, Engine::Xdp);
     for number in 0..RUNS {
         let cells: Vec<u8> = (0..CELLS).flat_map(|_| number.to_le_bytes().repeat(100)).collect();
@@ -199,10 +175,10 @@ fn xdp_rings_go_round() {
 }
 
 /// Every frame comes back once, whoever says that it can.
-fn xdp_completion(method: Method) {
+fn completion(method: Method) {
     const RUNS: usize = 200;
     const CELLS: usize = 40;
-    let cable = Cable::new();
+    let cable = Cable::new().unwrap();
     let wanted = EtherSpec { completion: method, ..spec("left", PORT, Engine::Xdp) };
     let mut near = cable.left.run(|| EtherLink::open(&wanted).unwrap());
     let mut far = cable.right.run(|| open("right", PORT, Engine::Xdp));
@@ -233,7 +209,7 @@ fn xdp_completion(method: Method) {
 }
 
 fn xdp_program_passes_what_is_not_ours_and_leaves_with_the_link() {
-    let cable = Cable::new();
+    let cable = Cable::new().unwrap();
     let mut far = cable.right.run(|| open("right", PORT, Engine::Xdp));
     assert!(far.engine().starts_with("ether/xdp"), "{}", far.engine());
     let taken = cable.right.run(|| EtherLink::open(&spec("right", PORT + 1, Engine::Xdp)).unwrap_err());

@@ -7,7 +7,9 @@ use std::time::Duration;
 use tabane_io::netlink::{self, DeviceSettings, NicEvent, Watch};
 use tabane_io::{Interest, Offload, Poll, Signal, Signals, Tap, TapSpec};
 
-use crate::kernel::hosts::{Cable, Host, Need, Test, until};
+use tabane_netns::{Cable, Namespace, until};
+
+use crate::{Need, Test};
 
 pub(crate) const TESTS: &[Test] = tests!("netlink";
     Nothing: stop_requests_wake_the_poll;
@@ -22,7 +24,7 @@ fn tap() -> TapSpec {
 }
 
 fn device_settings_take_effect() {
-    Host::new().unwrap().run(|| {
+    Namespace::new().unwrap().run(|| {
         let (tap, _queues) = Tap::open(&tap()).unwrap();
         let settings = DeviceSettings {
             mtu: Some(9000),
@@ -38,7 +40,7 @@ fn device_settings_take_effect() {
 }
 
 fn noqueue_is_accepted_on_a_tap() {
-    Host::new().unwrap().run(|| {
+    Namespace::new().unwrap().run(|| {
         let (tap, _queues) = Tap::open(&tap()).unwrap();
         netlink::set_device(tap.index(), &DeviceSettings { up: Some(true), ..Default::default() }).unwrap();
         netlink::set_qdisc_noqueue(tap.index()).unwrap();
@@ -48,9 +50,9 @@ fn noqueue_is_accepted_on_a_tap() {
 
 /// As after `ip netns exec`: the devices, and the `/sys` that tells of them.
 fn programs_of_a_namespace_see_its_devices() {
-    let cable = Cable::new();
+    let cable = Cable::new().unwrap();
     for (host, nic) in [(&cable.left, "left"), (&cable.right, "right")] {
-        let listed = host.0.command("ls").args(["/sys/class/net"]).output().unwrap();
+        let listed = host.command("ls").args(["/sys/class/net"]).output().unwrap();
         let listed = String::from_utf8_lossy(&listed.stdout);
         let listed: BTreeSet<&str> = listed.split_whitespace().collect();
         assert_eq!(listed, [nic, "lo"].into());
@@ -64,16 +66,16 @@ fn await_event(watch: &mut Watch, what: &str, wanted: impl Fn(&NicEvent) -> bool
 }
 
 fn carrier_loss_and_removal_are_reported() {
-    let cable = Cable::new();
+    let cable = Cable::new().unwrap();
     let mut watch = cable.left.run(|| Watch::new().unwrap());
     assert_eq!(watch.next_event().unwrap(), None);
     let carrier = |wanted| move |event: &NicEvent| matches!(event, NicEvent::Changed(nic) if nic.name == "left" && nic.carrier == wanted);
-    cable.right.ip("link set right down");
+    cable.right.ip("link set right down").unwrap();
     await_event(&mut watch, "loss of carrier", carrier(false));
     assert!(!cable.left.run(|| netlink::nic("left").unwrap()).operational);
-    cable.right.ip("link set right up");
+    cable.right.ip("link set right up").unwrap();
     await_event(&mut watch, "carrier", carrier(true));
-    cable.right.ip("link delete right");
+    cable.right.ip("link delete right").unwrap();
     await_event(
         &mut watch,
         "removal",
@@ -82,7 +84,7 @@ fn carrier_loss_and_removal_are_reported() {
 }
 
 fn address_changes_are_reported() {
-    let cable = Cable::new();
+    let cable = Cable::new().unwrap();
     let index = cable.left.run(|| netlink::nic("left").unwrap().index);
     for text in ["192.0.2.7", "2001:db8::7"] {
         let wanted: IpAddr = text.parse().unwrap();
@@ -90,7 +92,7 @@ fn address_changes_are_reported() {
         let mut watch = cable.left.run(|| Watch::new().unwrap());
         cable.left.run(|| netlink::add_address(index, wanted, 24).unwrap());
         await_event(&mut watch, "new address", change(false));
-        cable.left.ip(&format!("address delete {text}/24 dev left"));
+        cable.left.ip(&format!("address delete {text}/24 dev left")).unwrap();
         await_event(&mut watch, "end of the address", change(true));
     }
 }

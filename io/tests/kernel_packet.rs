@@ -7,7 +7,9 @@ use std::time::{Duration, Instant};
 use tabane_io::packet::{FRAME_MAX, HEADER};
 use tabane_io::{Link, PacketSocket, Sent, UdpLink, UdpSpec};
 
-use crate::kernel::hosts::{Cable, Need, Test, until};
+use tabane_netns::{Cable, until};
+
+use crate::{Need, Test};
 
 pub(crate) const TESTS: &[Test] = tests!("packet";
     Namespaces:
@@ -24,16 +26,16 @@ const GSO_UDP: u8 = 5;
 
 /// The lab sets `gso_max_segs`, so that superframes are segmented before they reach its wires.
 fn a_run_comes_whole_unless_the_sender_has_to_segment_it() {
-    let cable = Cable::new();
+    let cable = Cable::new().unwrap();
     let far = cable.right.run(|| PacketSocket::open("right").unwrap());
     let mut near = cable.left.run(|| UdpLink::bind(&spec()).unwrap());
     assert_eq!(lengths_of_a_run(&mut near, &far), [HEADERS + CELLS * CELL]);
-    cable.left.ip("link set left gso_max_segs 1");
+    cable.left.ip("link set left gso_max_segs 1").unwrap();
     assert_eq!(lengths_of_a_run(&mut near, &far), [HEADERS + CELL; CELLS]);
 }
 
 fn what_leaves_through_the_nic_is_not_seen() {
-    let cable = Cable::new();
+    let cable = Cable::new().unwrap();
     let socket = cable.right.run(|| PacketSocket::open("right").unwrap());
     let sender = cable.right.run(|| UdpSocket::bind("10.0.0.2:0").unwrap());
     let receiver = cable.left.run(|| UdpSocket::bind("10.0.0.1:0").unwrap());
@@ -48,7 +50,7 @@ fn what_leaves_through_the_nic_is_not_seen() {
 
 fn a_frame_comes_with_its_age() {
     const WAITED: Duration = Duration::from_millis(30);
-    let cable = Cable::new();
+    let cable = Cable::new().unwrap();
     let socket = cable.right.run(|| PacketSocket::open("right").unwrap());
     socket.stamp().unwrap();
     let sender = cable.left.run(|| UdpSocket::bind("10.0.0.1:0").unwrap());
@@ -69,7 +71,7 @@ fn a_frame_comes_with_its_age() {
 
 /// The kernel takes the outer tag off whatever comes in; both may be asked for at once.
 fn a_vlan_tag_comes_beside_its_frame() {
-    let cable = Cable::new();
+    let cable = Cable::new().unwrap();
     let near = cable.left.run(|| PacketSocket::open("left").unwrap());
     let far = cable.right.run(|| PacketSocket::open("right").unwrap());
     far.stamp().unwrap();

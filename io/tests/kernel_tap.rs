@@ -13,7 +13,9 @@ use tabane_io::tap::FRAME_MAX;
 use tabane_io::{Gates, Interest, Offload, Poll, Tap, TapError, TapQueue, TapSpec, Waker};
 use tabane_proto::gate::gate_of;
 
-use crate::kernel::hosts::{Host, Need, Test};
+use tabane_netns::Namespace;
+
+use crate::{Need, Test};
 
 pub(crate) const TESTS: &[Test] = tests!("tap";
     Tun:
@@ -29,17 +31,17 @@ fn spec(offload: Offload) -> TapSpec {
 
 /// A host with a TAP that is up.
 struct Node {
-    host: Host,
+    host: Namespace,
     tap: Tap,
     queue: TapQueue,
 }
 
 impl Node {
     fn new(address: &str, offload: Offload) -> Self {
-        let host = Host::new().unwrap();
+        let host = Namespace::new().unwrap();
         let (tap, mut queues) = host.run(|| Tap::open(&spec(offload)).unwrap());
-        host.ip(&format!("address add {address} dev tb0"));
-        host.ip("link set tb0 up");
+        host.ip(&format!("address add {address} dev tb0")).unwrap();
+        host.ip("link set tb0 up").unwrap();
         Self { host, tap, queue: queues.remove(0) }
     }
 }
@@ -98,7 +100,7 @@ fn without_offloads_frames_are_segmented_to_the_mtu() {
 }
 
 fn a_name_is_taken_until_the_last_handle_goes() {
-    Host::new().unwrap().run(|| {
+    Namespace::new().unwrap().run(|| {
         let (tap, queues) = Tap::open(&spec(Offload::ALL)).unwrap();
         for queues in [1, 2] {
             let error = Tap::open(&TapSpec { queues, ..spec(Offload::ALL) }).unwrap_err();
@@ -118,7 +120,7 @@ fn a_name_is_taken_until_the_last_handle_goes() {
 }
 
 fn without_privilege_it_says_so() {
-    Host::new().unwrap().run(|| {
+    Namespace::new().unwrap().run(|| {
         let none = CapabilitySet::empty();
         let sets = CapabilitySets { effective: none, permitted: none, inheritable: none };
         set_capabilities(None, sets).unwrap();
@@ -134,7 +136,7 @@ fn without_privilege_it_says_so() {
 }
 
 fn queues_share_one_device() {
-    Host::new().unwrap().run(|| {
+    Namespace::new().unwrap().run(|| {
         let (tap, queues) = Tap::open(&TapSpec { queues: 4, ..spec(Offload::ALL) }).unwrap();
         assert_eq!((queues.len(), tap.index()), (4, netlink::nic("tb0").unwrap().index));
         let less = Offload { uso: false, ..Offload::ALL };
@@ -254,10 +256,10 @@ fn closed_gates_refuse_their_flows_alone() {
     const TCP: u8 = 6;
     const UDP: u8 = 17;
     let node = Node::new("10.0.0.1/24", Offload::ALL);
-    node.host.ip("address add fd00::1/64 dev tb0 nodad");
+    node.host.ip("address add fd00::1/64 dev tb0 nodad").unwrap();
     for (via, net) in [("10.0.0.2", "10.1.0.0/16"), ("fd00::2", "fd01::/16")] {
-        node.host.ip(&format!("neighbour add {via} lladdr 02:00:00:00:00:02 dev tb0"));
-        node.host.ip(&format!("route add {net} via {via}"));
+        node.host.ip(&format!("neighbour add {via} lladdr 02:00:00:00:00:02 dev tb0")).unwrap();
+        node.host.ip(&format!("route add {net} via {via}")).unwrap();
     }
     let gates = Gates::new().unwrap();
     node.tap.set_gates(&gates).unwrap();

@@ -9,7 +9,9 @@ use tabane_io::{
     Interest, Link, LinkError, Poll, RUN_MAX, ReceiveBuffer, SEGMENTS_MAX, Sent, UdpLink, UdpSpec,
 };
 
-use crate::kernel::hosts::{Cable, Host, Need, Test, until};
+use tabane_netns::{Cable, Namespace, until};
+
+use crate::{Need, Test, shape};
 
 pub(crate) const TESTS: &[Test] = tests!("udp";
     Namespaces:
@@ -51,8 +53,8 @@ impl Pair {
 
     /// With a change of what both ends ask for.
     fn with(change: impl Fn(&mut UdpSpec) + Sync) -> Self {
-        let cable = Cable::new();
-        let bind = |host: &Host, nic| {
+        let cable = Cable::new().unwrap();
+        let bind = |host: &Namespace, nic| {
             let mut spec = spec(nic);
             change(&mut spec);
             host.run(|| UdpLink::bind(&spec).unwrap())
@@ -131,9 +133,9 @@ fn refuse_gso(link: &UdpLink, on: bool) {
 }
 
 fn a_refusal_of_gso_loses_nothing() {
-    let cable = Cable::new();
+    let cable = Cable::new().unwrap();
     let [left, right]: [IpAddr; 2] = ["10.0.0.1", "10.0.0.2"].map(|text| text.parse().unwrap());
-    let bind = |host: &Host, nic, local| {
+    let bind = |host: &Namespace, nic, local| {
         host.run(|| UdpLink::bind(&UdpSpec { local: Some(local), ..spec(nic) }).unwrap())
     };
     let (mut from, mut to) = (bind(&cable.left, "left", left), bind(&cable.right, "right", right));
@@ -163,7 +165,7 @@ fn gso_changes_no_datagram() {
 
 fn queued_bytes_return_to_zero() {
     let mut pair = Pair::new();
-    pair.cable.left.shape("left");
+    shape(&pair.cable.left, "left").unwrap();
     // More than the burst of the shaper: what is beyond has to wait.
     let run = pattern(44 * CELL);
     for _ in 0..3 {
@@ -177,7 +179,7 @@ fn queued_bytes_return_to_zero() {
 fn a_full_buffer_takes_no_part_of_a_run() {
     for gso in [true, false] {
         let mut pair = Pair::with(|spec| spec.gso = gso);
-        pair.cable.left.shape("left");
+        shape(&pair.cable.left, "left").unwrap();
         pair.left.set_send_buffer(100_000).unwrap();
         let before = pair.left.send_buffer().unwrap();
         let run = pattern(44 * CELL);
@@ -210,7 +212,7 @@ fn hellos_reach_the_other_side_only() {
 }
 
 fn nics_share_a_port() {
-    let cable = Cable::new();
+    let cable = Cable::new().unwrap();
     cable.left.run(|| {
         let _left = UdpLink::bind(&spec("left")).unwrap();
         let _lo = UdpLink::bind(&spec("lo")).unwrap();
@@ -220,8 +222,8 @@ fn nics_share_a_port() {
 }
 
 fn a_nic_that_is_down_is_reported() {
-    let cable = Cable::new();
-    cable.left.ip("link set left down");
+    let cable = Cable::new().unwrap();
+    cable.left.ip("link set left down").unwrap();
     let error = cable.left.run(|| UdpLink::bind(&spec("left")).unwrap_err());
     assert!(matches!(error, LinkError::NicDown { .. }));
     assert_eq!(error.to_string(), "NIC left is down: bring it up with `ip link set left up`");

@@ -8,7 +8,9 @@ use tabane_io::netlink::{nic, nic_details, route_to};
 use tabane_io::overhear::Ear;
 use tabane_io::segment::shared_segments;
 
-use crate::kernel::hosts::{Cable, Host, Need, Test, until};
+use tabane_netns::{Cable, Namespace, until};
+
+use crate::{Need, Test};
 
 const WAIT: Duration = Duration::from_millis(100);
 
@@ -20,16 +22,16 @@ pub(crate) const TESTS: &[Test] = tests!("wires";
 
 /// Two NICs on a bridge, and one whose cable ends elsewhere.
 fn a_frame_to_all_shows_a_shared_segment() {
-    let host = Host::new().unwrap();
-    host.ip("link add br0 type bridge");
-    host.ip("link set br0 up");
+    let host = Namespace::new().unwrap();
+    host.ip("link add br0 type bridge").unwrap();
+    host.ip("link set br0 up").unwrap();
     for (nic, port) in [("eth1", "port1"), ("eth2", "port2"), ("eth3", "port3")] {
-        host.ip(&format!("link add {nic} type veth peer name {port}"));
-        host.ip(&format!("link set {nic} up"));
-        host.ip(&format!("link set {port} up"));
+        host.ip(&format!("link add {nic} type veth peer name {port}")).unwrap();
+        host.ip(&format!("link set {nic} up")).unwrap();
+        host.ip(&format!("link set {port} up")).unwrap();
     }
-    host.ip("link set port1 master br0");
-    host.ip("link set port2 master br0");
+    host.ip("link set port1 master br0").unwrap();
+    host.ip("link set port2 master br0").unwrap();
     let names = ["eth1", "eth2", "eth3", "absent"].map(str::to_owned);
     host.run(|| {
         let found = until("a bridge that forwards", || {
@@ -41,7 +43,7 @@ fn a_frame_to_all_shows_a_shared_segment() {
 }
 
 fn what_arrives_is_heard_and_so_is_its_refusal() {
-    let cable = Cable::new();
+    let cable = Cable::new().unwrap();
     let near = cable.left.run(|| Ear::open("left").unwrap());
     let far = cable.right.run(|| Ear::open("right").unwrap());
     cable.left.run(|| {
@@ -59,16 +61,16 @@ fn what_arrives_is_heard_and_so_is_its_refusal() {
 }
 
 fn the_nic_of_a_route_follows_the_source() {
-    let host = Host::new().unwrap();
+    let host = Namespace::new().unwrap();
     for (number, nic) in [(1, "eth1"), (2, "eth2")] {
-        host.ip(&format!("link add {nic} type veth peer name port{number}"));
-        host.ip(&format!("address add 10.0.{number}.1/24 dev {nic}"));
-        host.ip(&format!("link set {nic} up"));
-        host.ip(&format!("link set port{number} up"));
+        host.ip(&format!("link add {nic} type veth peer name port{number}")).unwrap();
+        host.ip(&format!("address add 10.0.{number}.1/24 dev {nic}")).unwrap();
+        host.ip(&format!("link set {nic} up")).unwrap();
+        host.ip(&format!("link set port{number} up")).unwrap();
     }
-    host.ip("route add default via 10.0.1.2");
-    host.ip("rule add from 10.0.2.1 table 7");
-    host.ip("route add default via 10.0.2.2 dev eth2 table 7");
+    host.ip("route add default via 10.0.1.2").unwrap();
+    host.ip("rule add from 10.0.2.1 table 7").unwrap();
+    host.ip("route add default via 10.0.2.2 dev eth2 table 7").unwrap();
     host.run(|| {
         let address = |text: &str| text.parse().unwrap();
         let [first, second] = ["eth1", "eth2"].map(|name| Some(nic(name).unwrap().index));
@@ -76,7 +78,7 @@ fn the_nic_of_a_route_follows_the_source() {
         assert_eq!(route_to(far, address("10.0.1.1")).unwrap(), first);
         assert_eq!(route_to(far, address("10.0.2.1")).unwrap(), second);
     });
-    host.ip("route delete default via 10.0.1.2");
+    host.ip("route delete default via 10.0.1.2").unwrap();
     host.run(|| {
         let address = |text: &str| text.parse().unwrap();
         assert_eq!(route_to(address("192.0.2.9"), address("10.0.1.1")).unwrap(), None);
@@ -84,11 +86,11 @@ fn the_nic_of_a_route_follows_the_source() {
 }
 
 fn what_a_nic_stands_on_is_known() {
-    let host = Host::new().unwrap();
-    host.ip("link add eth1 type veth peer name port1");
-    host.ip("link add mac1 link eth1 type macvlan mode bridge");
-    host.ip("link add br0 type bridge");
-    host.ip("link set port1 master br0");
+    let host = Namespace::new().unwrap();
+    host.ip("link add eth1 type veth peer name port1").unwrap();
+    host.ip("link add mac1 link eth1 type macvlan mode bridge").unwrap();
+    host.ip("link add br0 type bridge").unwrap();
+    host.ip("link set port1 master br0").unwrap();
     host.run(|| {
         let details = nic_details().unwrap();
         let of = |name: &str| details.iter().find(|detail| detail.nic.name == name).unwrap();

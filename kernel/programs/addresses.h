@@ -12,7 +12,7 @@
 /* Addresses that a processor remembers, by their last byte. */
 #define RECENT 16
 
-/* Peer of an address that the daemon states: those of the devices. */
+/* Peer of an address that the daemon states: this host's own. */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, 1);

@@ -7,9 +7,9 @@ pub const LINKS: usize = 16;
 /// Places of a peer's table by which a flow's hash names a link.
 pub const SLOTS: usize = 64;
 /// Senders: flows share one by a hash of their addresses and ports.
-pub const SENDERS: usize = 1024;
+pub const SENDERS: usize = tabane_proto::SENDERS as usize;
 /// Newcomers among senders that have a link ahead.
-pub const NEWCOMERS: usize = 16;
+pub const NEWCOMERS: usize = tabane_proto::NEWCOMERS;
 /// A slot that names no link: the frame travels in cells.
 pub const NO_LINK: u8 = 0xff;
 /// Flows of which a processor keeps the last segment.
@@ -282,12 +282,18 @@ words! {
     }
 }
 
-// Which link each value of a flow's hash has: links get slots by their weights, and keep theirs as far as they can.
+// Which link each value of a flow's hash has: open links have equally many slots, and keep theirs as far as they can.
 
-/// Changes `slots` so that each link has its share: `weights` by link, 0 for one that takes nothing. A slot changes its link only
-/// when that link has too many, so that few flows move.
-pub(crate) fn assign(slots: &mut [u8; SLOTS], weights: &[u32; LINKS]) {
-    let mut left = shares(weights);
+/// Changes `slots` so that each open link has its share. A slot changes its link only when that link is closed or has too many, so that
+/// few flows move.
+pub(crate) fn assign(slots: &mut [u8; SLOTS], open: &[bool; LINKS]) {
+    let links = open.iter().filter(|open| **open).count().max(1);
+    let mut more = SLOTS % links;
+    let mut left = open.map(|open| {
+        let share = SLOTS / links + usize::from(more > 0);
+        more = more.saturating_sub(usize::from(open));
+        if open { share } else { 0 }
+    });
     for slot in slots.iter_mut() {
         match left.get_mut(usize::from(*slot)) {
             Some(left) if *left > 0 => *left -= 1,
@@ -300,57 +306,27 @@ pub(crate) fn assign(slots: &mut [u8; SLOTS], weights: &[u32; LINKS]) {
     }
 }
 
-/// Slots for each link, all [`SLOTS`] of them unless all weights are 0: each next one goes to the link that has the fewest for its
-/// weight.
-fn shares(weights: &[u32; LINKS]) -> [usize; LINKS] {
-    let mut shares = [0_usize; LINKS];
-    for _ in 0..SLOTS {
-        let next = (0..LINKS)
-            .filter(|link| weights[*link] > 0)
-            .min_by_key(|link| ((shares[*link] as u64 + 1) << 32) / u64::from(weights[*link]));
-        let Some(next) = next else { break };
-        shares[next] += 1;
-    }
-    shares
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn weights(some: &[u32]) -> [u32; LINKS] {
-        std::array::from_fn(|link| some.get(link).copied().unwrap_or(0))
-    }
-
-    fn count(slots: &[u8; SLOTS], link: u8) -> usize {
-        slots.iter().filter(|slot| **slot == link).count()
-    }
-
-    #[test]
-    fn slots_follow_weights() {
-        let mut slots = [NO_LINK; SLOTS];
-        assign(&mut slots, &weights(&[1, 3]));
-        assert_eq!((count(&slots, 0), count(&slots, 1)), (16, 48));
-    }
-
-    #[test]
-    fn without_a_link_no_slot_names_one() {
-        let mut slots = [3; SLOTS];
-        assign(&mut slots, &weights(&[]));
-        assert_eq!(slots, [NO_LINK; SLOTS]);
+    /// How many slots each of the first four links has when these are open.
+    fn shares(slots: &mut [u8; SLOTS], some: [bool; 4]) -> [usize; 4] {
+        let mut open = [false; LINKS];
+        open[..4].copy_from_slice(&some);
+        assign(slots, &open);
+        [0, 1, 2, 3].map(|link| slots.iter().filter(|slot| **slot == link).count())
     }
 
     #[test]
     fn a_link_that_fails_moves_its_own_flows_only_and_gets_them_back() {
-        let mut before = [NO_LINK; SLOTS];
-        assign(&mut before, &weights(&[1, 1, 1, 1]));
-        let mut slots = before;
-        assign(&mut slots, &weights(&[1, 0, 1, 1]));
-        assert_eq!(count(&slots, 1), 0);
-        for (old, new) in before.iter().zip(&slots).filter(|(old, _)| **old != 1) {
-            assert_eq!(old, new);
-        }
-        assign(&mut slots, &weights(&[1, 1, 1, 1]));
-        assert_eq!(count(&slots, 1), 16);
+        let mut slots = [NO_LINK; SLOTS];
+        assert_eq!(shares(&mut slots, [true; 4]), [16; 4]);
+        let before = slots;
+        assert_eq!(shares(&mut slots, [true, false, true, true]), [22, 0, 21, 21]);
+        assert!(before.iter().zip(&slots).all(|(old, new)| old == new || *old == 1));
+        assert_eq!(shares(&mut slots, [true; 4]), [16; 4]);
+        assert_eq!(shares(&mut slots, [false; 4]), [0; 4], "without a link no slot names one");
+        assert_eq!(slots, [NO_LINK; SLOTS]);
     }
 }

@@ -30,8 +30,8 @@ mod reorder;
 
 pub use layout::{AgainCounts, Counts, OVERHEAD, ReorderCounts, Traffic, Volume};
 pub use load::{places, verified};
-pub use path::{Address, KernelPath, Link, Pace, PathState, Plan, Policy, Seat};
-pub use reorder::{Order, Reorder};
+pub use path::{KernelPath, Link, Plan, Seat};
+pub use reorder::Reorder;
 
 /// What keeps the kernel path from working.
 #[derive(Debug, thiserror::Error)]

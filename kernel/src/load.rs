@@ -195,8 +195,6 @@ fn prepare(
         }
         match name.as_str() {
             "peers" => map.set_max_entries(peers)?,
-            // One for this host.
-            "owners" => map.set_max_entries(peers + 1)?,
             "paths" | "sources" => map.set_max_entries(config.paths)?,
             "orders" => map.set_max_entries(peers)?,
             "lanes" | "sequences" | "turns" => map.set_max_entries(peers * lanes)?,

@@ -13,16 +13,16 @@
 use std::fs;
 use std::io;
 use std::os::fd::OwnedFd;
-use std::time::Duration;
 
 use tabane_io::MappedArray;
 use tabane_io::netlink::{self, DeviceSettings, NetlinkError, Nic};
 use tabane_io::tcx::Direction;
+use tabane_proto::KernelOrder;
 
 use crate::Error;
-use crate::layout::{self, Config, LANES, LINKS, ReorderCounts, Turn};
+use crate::layout::{Config, LANES, LINKS, Order, ReorderCounts, Turn};
 use crate::load::{self, Loaded};
-use crate::path::place;
+use crate::path::{check, key, place};
 
 /// Letters of a device's name that fit into the pair's: the kernel takes 15 in all.
 const NAME_MAX: usize = 9;
@@ -30,22 +30,13 @@ const NAME_MAX: usize = 9;
 const ENDINGS: [[&str; 2]; 2] = [["far", "near"], ["far2", "near2"]];
 /// The halves take whatever the device does.
 const MTU: u32 = 65_535;
-
-/// How the frames of a peer are put in order.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Order {
-    /// How long a missing number is waited for at least; it is given up before twice that. Shorter than the skew of the links,
-    /// it costs retransmissions.
-    pub hold: Duration,
-    /// The same after every link has delivered a later one.
-    pub grace: Duration,
-    /// Most that waits in a lane, in bytes.
-    pub held_max: u32,
-    /// Links that the peer uses, a bit each; 0: nobody knows, and only `hold` ends a wait.
-    pub links: u32,
-    /// Another one than before: the peer's numbers begin anew at 0.
-    pub session: u32,
-}
+/// How long what one link is not known to have lost is waited for after all others have brought later frames: processors may
+/// change the order of frames of one link by as much.
+const GRACE_NS: u64 = 2_000_000;
+/// Most that waits for the frames of one flow, in bytes: 100 ms at 670 Mbit/s.
+const HELD_MAX: u32 = 8 << 20;
+/// A change of less than one part in so many of a time is none.
+const PARTS: u64 = 16;
 
 /// The qdisc in force. It ends with this value, and what it holds with it.
 pub struct Reorder {
@@ -53,8 +44,8 @@ pub struct Reorder {
     device: String,
     _deliver: OwnedFd,
     loaded: Loaded,
-    /// The session of each peer's order.
-    sessions: Vec<u32>,
+    /// As the map has them, by the peers' numbers.
+    orders: Vec<Option<Order>>,
     counts: MappedArray,
 }
 
@@ -66,8 +57,8 @@ impl std::fmt::Debug for Reorder {
 
 impl Reorder {
     /// Makes the pair for the device of this name in this thread's network namespace, and takes away what a crash has left. `beside`: the
-    /// [`Self::name`] of the process that is about to hand the device over, which stays. Frames of peers that have no [`Order`] pass as
-    /// they come.
+    /// [`Self::name`] of the process that is about to hand the device over, which stays. Frames of peers that have no order
+    /// pass as they come.
     /// Errors: [`Error::NotBuilt`], [`Error::NoQdiscs`], [`Error::Load`], [`Error::Qdisc`], [`Error::Devices`]. Nothing
     /// is left behind.
     pub fn attach(device: &str, peers: usize, beside: Option<&str>) -> Result<Self, Error> {
@@ -84,7 +75,7 @@ impl Reorder {
             .map_err(Error::Counters)?;
         let pair = Pair::make(&device, &kind, beside)?;
         let deliver = place(&loaded, "deliver", pair.far.index, Direction::Across)?;
-        Ok(Self { pair, device: device.name, _deliver: deliver, loaded, sessions: vec![0; peers], counts })
+        Ok(Self { pair, device: device.name, _deliver: deliver, loaded, orders: vec![None; peers], counts })
     }
 
     /// Name of the half to which frames go that need an order.
@@ -102,27 +93,35 @@ impl Reorder {
         self.pair.far.index
     }
 
-    /// Says how the frames of a peer are put in order.
-    /// Errors: [`Error::Map`], also when the peer's number is not below the bound.
-    pub fn set_order(&mut self, peer: usize, order: &Order) -> Result<(), Error> {
-        let ns = |time: Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX / 2);
-        let entry = layout::Order {
-            hold_ns: ns(order.hold),
-            grace_ns: ns(order.grace),
-            held_max: order.held_max,
-            links: order.links,
-            session: order.session,
+    /// Says how the frames of a peer are put in order, where that is about another than before.
+    /// Errors: [`Error::Number`], [`Error::Map`].
+    pub fn set_order(&mut self, peer: usize, order: &KernelOrder) -> Result<(), Error> {
+        check("peer", peer, self.orders.len())?;
+        let [.., a, b, c, d] = order.incarnation.to_be_bytes();
+        let entry = Order {
+            hold_ns: u64::try_from(order.hold.as_nanos()).unwrap_or(u64::MAX / 2),
+            grace_ns: GRACE_NS,
+            held_max: HELD_MAX,
+            links: order.links.into(),
+            session: u32::from_be_bytes([a, b, c, d]),
             padding: 0,
         };
-        let key = |number: usize| u32::try_from(number).unwrap_or(u32::MAX).to_ne_bytes();
-        self.loaded.write("orders", &key(peer), &entry.bytes())?;
-        if std::mem::replace(&mut self.sessions[peer], entry.session) == entry.session {
+        let before = self.orders[peer];
+        let is_same = |before: Order| {
+            Order { hold_ns: before.hold_ns, ..entry } == before && is_near(before.hold_ns, entry.hold_ns)
+        };
+        if before.is_some_and(is_same) {
             return Ok(());
         }
+        self.loaded.write("orders", &key(peer), &entry.bytes())?;
         // None of the numbers that begin anew is taken for one whose turn it is in the old ones.
-        let nobody = Turn { word: 0 }.bytes();
-        (peer * LANES..(peer + 1) * LANES)
-            .try_for_each(|lane| self.loaded.write("turns", &key(lane), &nobody))
+        if before.map_or(0, |before| before.session) != entry.session {
+            let nobody = Turn { word: 0 }.bytes();
+            (peer * LANES..(peer + 1) * LANES)
+                .try_for_each(|lane| self.loaded.write("turns", &key(lane), &nobody))?;
+        }
+        self.orders[peer] = Some(entry);
+        Ok(())
     }
 
     /// What the qdisc did; takes no call.
@@ -138,6 +137,12 @@ impl Reorder {
         let processors = load::processors().map_err(io::Error::other)?;
         fs::write(format!("/sys/class/net/{}/queues/rx-0/rps_cpus", self.device), mask(processors))
     }
+}
+
+/// Whether two values are about the same.
+pub(crate) fn is_near(one: impl Into<u64>, other: impl Into<u64>) -> bool {
+    let (one, other) = (one.into(), other.into());
+    one.abs_diff(other) <= one.max(other) / PARTS
 }
 
 /// A kind that no other qdisc has: the kernel has one list for all network namespaces, and 15 letters for each.

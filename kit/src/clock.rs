@@ -1,10 +1,7 @@
 //! Time as every part of the lab tells it: CLOCK_MONOTONIC, the clock of the daemon's events, and bounded waiting.
 
-use std::time::Duration;
-
 use anyhow::Result;
-use nix::time::{ClockId, clock_gettime};
-use tabane_io::trial;
+pub use tabane_netns::wait_for;
 
 /// When a change took effect, in nanoseconds of CLOCK_MONOTONIC.
 #[derive(Clone, Copy, Debug)]
@@ -17,18 +14,12 @@ pub struct Moment {
 
 /// CLOCK_MONOTONIC in nanoseconds, comparable with `at_ns` of a daemon's events.
 pub fn monotonic_ns() -> Result<u64> {
-    let time = clock_gettime(ClockId::CLOCK_MONOTONIC)?;
-    Ok(u64::try_from(time.tv_sec())? * 1_000_000_000 + u64::try_from(time.tv_nsec())?)
+    Ok(tabane_io::now_ns())
 }
 
 /// Milliseconds from `from_ns` to `to_ns`; zero when `to_ns` is the earlier one.
 pub fn milliseconds_between(from_ns: u64, to_ns: u64) -> f64 {
     to_ns.saturating_sub(from_ns) as f64 / 1e6
-}
-
-/// Looks at `ready` until it yields a value.
-pub fn wait_for<T>(what: &str, limit: Duration, ready: impl FnMut() -> Result<Option<T>>) -> Result<T> {
-    trial::wait_for(what, limit, ready)
 }
 
 #[cfg(test)]

@@ -17,9 +17,6 @@ pub mod counters;
 pub mod emulator;
 pub mod guest;
 pub mod machine;
-pub mod netns;
-pub mod prerequisites;
-pub mod process;
 pub mod progress;
 pub mod prometheus;
 pub mod rate;
@@ -30,3 +27,5 @@ pub mod strip;
 pub mod systemd;
 pub mod topology;
 pub mod workload;
+
+pub use tabane_netns::{self as netns, needs as prerequisites, process};

@@ -18,20 +18,18 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use anyhow::{Context, Result};
-use nix::errno::Errno;
 use nix::mount::{MntFlags, MsFlags, mount, umount2};
 use nix::net::if_::if_nametoindex;
-use nix::sched::{CloneFlags, unshare};
+use nix::sched::CloneFlags;
 use nix::sys::prctl::set_pdeathsig;
 use nix::sys::signal::Signal;
-use nix::unistd::{getegid, geteuid};
 use signal_hook::consts::{SIGCHLD, SIGHUP, SIGINT, SIGTERM};
 use signal_hook::flag;
 use signal_hook::low_level::pipe;
 use tabane_io::netlink::{DeviceSettings, set_device};
 use tempfile::{NamedTempFile, TempDir};
 
-use crate::netns::NAMES;
+use crate::netns::{NAMES, leave_the_world};
 use crate::prerequisites::{self, IP, Missing, TC, Tool};
 
 /// Tells the inner program that it is the inner one.
@@ -58,32 +56,11 @@ pub fn enter(tools: &[Tool]) -> Result<Side> {
     if is_inside() {
         furnish().map(|()| Side::Inside)
     } else {
-        leave_the_world()?;
+        // The PID namespace is that of its children.
+        let own = CloneFlags::CLONE_NEWNS | CloneFlags::CLONE_NEWNET | CloneFlags::CLONE_NEWPID;
+        leave_the_world(own)?;
         start_inside(tools).map(Side::Outside)
     }
-}
-
-/// New namespaces for this process and, as for the PID namespace, for its children.
-fn leave_the_world() -> Result<()> {
-    let own = CloneFlags::CLONE_NEWNS | CloneFlags::CLONE_NEWNET | CloneFlags::CLONE_NEWPID;
-    if geteuid().is_root() && unshare(own).is_ok() {
-        return Ok(());
-    }
-    let (user, group) = (geteuid(), getegid());
-    unshare(CloneFlags::CLONE_NEWUSER | own).map_err(no_user_namespace)?;
-    fs::write("/proc/self/setgroups", "deny").context("/proc/self/setgroups")?;
-    fs::write("/proc/self/uid_map", format!("0 {user} 1")).context("/proc/self/uid_map")?;
-    fs::write("/proc/self/gid_map", format!("0 {group} 1")).context("/proc/self/gid_map")
-}
-
-fn no_user_namespace(error: Errno) -> Missing {
-    let reason = match error {
-        Errno::EPERM => "sysctl kernel.unprivileged_userns_clone=1, or a container that allows it",
-        Errno::ENOSPC => "sysctl user.max_user_namespaces=1000",
-        Errno::EINVAL => "a kernel with CONFIG_USER_NS",
-        _ => "a kernel that allows it",
-    };
-    Missing::new(format!("user namespaces are not available ({error}): run as root, or with {reason}"))
 }
 
 /// Runs this program again as process 1 inside, with the administrator's directories on its search path.

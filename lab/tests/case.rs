@@ -5,11 +5,10 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Result;
 use libtest_mimic::Trial;
-use tabane_io::trial::trial;
 use tabane_kit::bundle;
 use tabane_kit::guest::Guest;
 use tabane_kit::prerequisites::{
-    BUSYBOX, ETHTOOL, IPERF3, MODPROBE, QEMU, Tool, require_daemon, require_tools, require_xdp,
+    BUSYBOX, ETHTOOL, IPERF3, MODPROBE, QEMU, Tool, require_daemon, require_tools, require_xdp, trial,
 };
 
 /// Below it, Makefile targets put the guests.

@@ -16,9 +16,11 @@ mod datagrams;
 mod device;
 mod diagnosis;
 mod engines;
+mod environment;
 mod ether;
 mod experiments;
 mod faults;
+mod first_contact;
 mod fits_in;
 mod fleet;
 mod forwarded;
@@ -34,11 +36,13 @@ mod package;
 mod page;
 mod probe;
 mod reorder;
+mod rights;
 mod routed;
 mod scenario;
 mod screens;
 mod service;
 mod settings;
+mod shut_out;
 mod sites;
 mod stage;
 mod streams;
@@ -75,9 +79,11 @@ pub(crate) fn cases() -> Vec<Case> {
         device,
         diagnosis,
         engines,
+        environment,
         ether,
         experiments,
         faults,
+        first_contact,
         fits_in,
         fleet,
         forwarded,
@@ -93,11 +99,13 @@ pub(crate) fn cases() -> Vec<Case> {
         page,
         probe,
         reorder,
+        rights,
         routed,
         scenario,
         screens,
         service,
         settings,
+        shut_out,
         sites,
         streams,
         systemd,

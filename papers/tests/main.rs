@@ -44,7 +44,7 @@ fn main() -> Result<ExitCode> {
     let lacking = |missing: Result<()>| lack.clone().or(missing.err().map(|error| format!("{error:#}")));
     let trial = |name: &str, lack: Option<String>, test: fn() -> Result<()>| -> Trial {
         let test = move || Ok(test().map_err(|error| format!("{error:#}"))?);
-        tabane_io::trial::trial(name, lack.as_deref(), test)
+        tabane_kit::prerequisites::trial(name, lack.as_deref(), test)
     };
     let trials = vec![
         trial("papers_are_repeated_beside_their_figures", lacking(missing()), repeated),

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 
 use libtest_mimic::{Arguments, Failed};
-use tabane_io::trial::trial;
+use tabane_netns::needs::{NODE, require, trial};
 
 fn main() -> ExitCode {
     let lack = lack();
@@ -24,8 +24,8 @@ fn page() -> PathBuf {
 
 /// What is missing to build the page.
 fn lack() -> Option<String> {
-    if Command::new("node").arg("--version").output().is_err() {
-        return Some("needs Node: install it with `apt-get install nodejs npm`".to_owned());
+    if let Err(missing) = require(&[NODE]) {
+        return Some(missing.to_string());
     }
     let is_there = page().join("node_modules/esbuild/package.json").is_file();
     (!is_there).then(|| "needs the packages of the page: `make page-packages`".to_owned())

@@ -217,39 +217,36 @@ impl Running {
         let number = port.local_addr().map_err(|error| error.to_string())?.port();
         let device = netlink::nic(&config.name).map_err(|error| error.to_string())?;
         let reorder = reorder(config, beside);
-        let plan = Plan { device: device.index, port: number, peers: NODES };
+        let orders = reorder.is_some();
+        let plan = Plan { device: device.index, mac: device.mac, port: number, peers: NODES };
         let mut programs =
-            tabane_kernel::KernelPath::attach(&plan, reorder.as_ref()).map_err(|error| refused(&error))?;
-        if let Some(mac) = device.mac {
-            programs.set_own(mac).map_err(|error| error.to_string())?;
-        }
+            tabane_kernel::KernelPath::attach(&plan, reorder).map_err(|error| refused(&error))?;
         let (mut ends, mut least) = (Vec::new(), u32::MAX);
         for (link, medium) in config.links.iter().zip(media) {
             let taken = |end: &KernelEnd| Some(end.mac) == medium.mac;
             let mac = medium.mac.filter(|mac| *mac != [0; 6] && medium.index != 0);
             let mac = mac.filter(|_| !ends.iter().flatten().any(taken));
-            if mac.is_some() {
+            let end = mac.map(|mac| KernelEnd { mac, address: link_local(mac), port: number, orders });
+            if let Some(end) = end {
                 let mtu = link_mtu(link, medium);
                 least = least.min(mtu);
-                let there = Link { ifindex: medium.index, mtu, weight: 1, is_up: true };
+                let there = Link { ifindex: medium.index, mtu, end };
                 programs
-                    .set_link(ends.len(), Some(there))
+                    .add_link(ends.len(), there)
                     .map_err(|error| format!("link {}: {error}", link.nic))?;
             }
-            let orders = reorder.is_some();
-            ends.push(mac.map(|mac| KernelEnd { mac, address: link_local(mac), port: number, orders }));
+            ends.push(end);
         }
         let whole = least.saturating_sub(OVERHEAD);
         let is_whole = whole >= IPV6_LEAST && ends.iter().all(Option::is_some);
         // The largest MTU whose frames fit into the links' packets.
         let whole = is_whole.then(|| u16::try_from(whole).unwrap_or(u16::MAX));
         let packet = u32::from(mtu.bytes(whole)) + OVERHEAD;
-        let own = ends.clone();
         Ok(Self {
             packet: u16::try_from(packet).unwrap_or(u16::MAX),
             unordered: config.reorder == Reordering::Tcp,
             ends,
-            state: Mutex::new(Peers::new(programs, reorder, own, Arc::clone(events))),
+            state: Mutex::new(Peers::new(programs, Arc::clone(events))),
             _port: port,
         })
     }

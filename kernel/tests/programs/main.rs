@@ -13,13 +13,13 @@ mod world;
 
 use std::process::ExitCode;
 
+use anyhow::Result;
 use libtest_mimic::{Arguments, Trial};
-use tabane_io::netns::Namespace;
-use tabane_io::trial;
+use tabane_netns::{Namespace, needs};
 use world::over_seeds;
 
-type Test = fn() -> Result<(), Box<dyn std::error::Error>>;
-type InWorld = fn(u64) -> Result<(), Box<dyn std::error::Error>>;
+type Test = fn() -> Result<()>;
+type InWorld = fn(u64) -> Result<()>;
 
 /// Tests of the programs' own source over made-up links, a world for each seed; they need a C compiler alone.
 const WORLDS: [(&str, InWorld); 7] = [
@@ -67,12 +67,15 @@ fn main() -> ExitCode {
     let arguments = Arguments::from_args();
     let not_built = tabane_kernel::available().err().map(|error| error.to_string());
     let no_rights = || {
-        let moved = Namespace::new().and_then(|own| own.move_in()).map_err(|error| error.to_string());
-        moved.err().or_else(|| stage::attach().err().map(|error| error.to_string()))
+        let moved = Namespace::new().and_then(|own| own.move_in());
+        moved
+            .err()
+            .map(|error| format!("{error:#}"))
+            .or_else(|| stage::attach().err().map(|error| error.to_string()))
     };
     let lack = not_built.clone().or_else(no_rights);
     let trial = |(name, test): (&str, Test), lack: &Option<String>| {
-        trial::trial(name, lack.as_deref(), move || Ok(test()?))
+        needs::trial(name, lack.as_deref(), move || Ok(test()?))
     };
     let worlds =
         WORLDS.into_iter().map(|(name, test)| Trial::test(name, move || Ok(over_seeds(name, test)?)));

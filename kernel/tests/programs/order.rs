@@ -2,17 +2,15 @@
 //! frame leaves once, lanes in order, nothing waits for as long as two hold times, and what is given up was lost.
 
 use std::collections::BTreeMap;
-use std::error::Error;
 use std::fmt::Write as _;
 
+use anyhow::{Context, Result, bail};
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 use tabane_kernel::ReorderCounts;
 
 use crate::world::Model;
 use crate::world::{Arrival, MS, World};
-
-type Result<T> = std::result::Result<T, Box<dyn Error>>;
 
 /// Superframes of a world.
 const SUPERFRAMES: u64 = 3_000;
@@ -71,15 +69,15 @@ fn read(output: &str) -> Result<Done> {
         let words: Vec<&str> = line.split(' ').collect();
         match words[..] {
             ["."] => done.left.push(Vec::new()),
-            ["left", at, id] => done.left.last_mut().ok_or("no arrival")?.push((at.parse()?, id.parse()?)),
+            ["left", at, id] => done.left.last_mut().context("no arrival")?.push((at.parse()?, id.parse()?)),
             ["past", count] => {
                 done.counts.insert("past", count.parse()?);
             }
             [which, count] => {
-                let name = ReorderCounts::NAMES.get(which.parse::<usize>()?).ok_or("a counter too many")?;
+                let name = ReorderCounts::NAMES.get(which.parse::<usize>()?).context("a counter too many")?;
                 done.counts.insert(name, count.parse()?);
             }
-            _ => return Err(format!("the qdisc dropped a frame: {line}").into()),
+            _ => bail!("the qdisc dropped a frame: {line}"),
         }
     }
     Ok(done)

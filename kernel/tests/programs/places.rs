@@ -1,21 +1,22 @@
 //! The places of programs are the process': the kernel takes them away when it is killed.
 
-use std::error::Error;
 use std::io::{BufRead, BufReader};
 use std::process::{Command, ExitCode, Stdio};
 use std::time::Duration;
 
+use anyhow::{Context, Result, bail};
 use libbpf_rs::HasSize;
 use libbpf_rs::btf::Btf;
 use libbpf_rs::btf::types::{MemberAttr, Struct};
 use libbpf_rs::query::{LinkInfoIter, LinkTypeInfo};
 use tabane_io::netlink::{NetlinkError, nic_names};
-use tabane_io::trial::wait_for;
 use tabane_kernel::layout::{
     Config, Counts, LastSegment, Order, Path, Peer, ReorderCounts, Sender, Source, Traffic, Turn, Volume,
 };
 use tabane_kernel::load::{OBJECTS, REORDER};
 use tabane_kernel::{KernelPath, Plan, Reorder};
+use tabane_netns::process::{run, words};
+use tabane_netns::wait_for;
 
 use crate::stage::{PORT, link};
 
@@ -27,9 +28,9 @@ const TIMEOUT: Duration = Duration::from_secs(60);
 /// Puts the programs at the interface that the second argument names, says so, and waits to be killed, or until nobody holds its input.
 pub(crate) fn hold() -> ExitCode {
     let index = std::env::args().nth(2).and_then(|index| index.parse().ok()).unwrap_or(0);
-    let mut held = KernelPath::attach(&Plan { device: index, port: PORT, peers: 1 }, None);
+    let mut held = KernelPath::attach(&Plan { device: index, mac: None, port: PORT, peers: 1 }, None);
     let attached =
-        held.as_mut().map(|path| path.set_link(0, Some(tabane_kernel::Link { ifindex: index, ..link() })));
+        held.as_mut().map(|path| path.add_link(0, tabane_kernel::Link { ifindex: index, ..link(0) }));
     println!("{attached:?}");
     let _ = std::io::stdin().read_line(&mut String::new());
     ExitCode::FAILURE
@@ -41,13 +42,12 @@ fn places(index: u32) -> usize {
     LinkInfoIter::default().filter(|link| is_there(&link.info)).count()
 }
 
-fn ip(arguments: &str) -> Result<(), Box<dyn Error>> {
-    let output = Command::new("ip").args(arguments.split_whitespace()).output()?;
-    if output.status.success() { Ok(()) } else { Err(String::from_utf8_lossy(&output.stderr).into()) }
+fn ip(arguments: &str) -> Result<()> {
+    run(&mut words("ip", arguments)).map(drop)
 }
 
 /// Where the kernel has qdiscs that are programs, the qdisc's devices come and go with it; elsewhere one sentence says why not.
-pub(crate) fn reorder() -> Result<(), Box<dyn Error>> {
+pub(crate) fn reorder() -> Result<()> {
     ip("link add ordered type veth peer name beside")?;
     let pair = || Ok::<_, NetlinkError>(nic_names()?.into_iter().filter(|name| name.contains('.')).count());
     match Reorder::attach("ordered", 1, None) {
@@ -62,7 +62,7 @@ pub(crate) fn reorder() -> Result<(), Box<dyn Error>> {
     ip("link delete ordered")
 }
 
-pub(crate) fn vanish() -> Result<(), Box<dyn Error>> {
+pub(crate) fn vanish() -> Result<()> {
     // Of all namespaces nobody else has it.
     let index = 1_000_000 + std::process::id();
     ip(&format!("link add held index {index} type veth peer name other"))?;
@@ -72,7 +72,7 @@ pub(crate) fn vanish() -> Result<(), Box<dyn Error>> {
         .stdout(Stdio::piped())
         .spawn()?;
     let mut said = String::new();
-    BufReader::new(holder.stdout.take().ok_or("no output")?).read_line(&mut said)?;
+    BufReader::new(holder.stdout.take().context("no output")?).read_line(&mut said)?;
     let while_held = places(index);
     holder.kill()?;
     holder.wait()?;
@@ -89,18 +89,18 @@ type Entry = (&'static str, &'static [(&'static str, usize, usize)]);
 /// Bytes of a structure, and name and offset of each member.
 type Shape = (usize, Vec<(String, usize)>);
 
-fn members(btf: &Btf<'_>, name: &str) -> Result<Shape, Box<dyn Error>> {
-    let structure: Struct<'_> = btf.type_by_name(name).ok_or_else(|| format!("no struct {name}"))?;
+fn members(btf: &Btf<'_>, name: &str) -> Result<Shape> {
+    let structure: Struct<'_> = btf.type_by_name(name).with_context(|| format!("no struct {name}"))?;
     let members = structure.iter().map(|member| {
-        let MemberAttr::Normal { offset } = member.attr else { return Err("a bit field") };
-        let name = member.name.ok_or("a member without a name")?.to_string_lossy().into_owned();
+        let MemberAttr::Normal { offset } = member.attr else { bail!("a bit field") };
+        let name = member.name.context("a member without a name")?.to_string_lossy().into_owned();
         Ok((name, offset as usize / 8))
     });
-    Ok((structure.size(), members.collect::<Result<_, _>>()?))
+    Ok((structure.size(), members.collect::<Result<_>>()?))
 }
 
-pub(crate) fn layout_is_the_same() -> Result<(), Box<dyn Error>> {
-    let btf = Btf::from_raw("receive", OBJECTS[1])?.ok_or("no types in the object")?;
+pub(crate) fn layout_is_the_same() -> Result<()> {
+    let btf = Btf::from_raw("receive", OBJECTS[1])?.context("no types in the object")?;
     let entries = [
         (Config::C, size_of::<Config>()),
         (Path::C, size_of::<Path>()),
@@ -114,20 +114,20 @@ pub(crate) fn layout_is_the_same() -> Result<(), Box<dyn Error>> {
         let ours: Vec<_> = (0..).step_by(8).zip(words).map(|(at, name)| (name.to_string(), at)).collect();
         assert_eq!(members(&btf, name)?, (words.len() * 8, ours), "struct {name}");
     }
-    let send = Btf::from_raw("send", OBJECTS[0])?.ok_or("no types in the object")?;
+    let send = Btf::from_raw("send", OBJECTS[0])?.context("no types in the object")?;
     is_entry(&send, LastSegment::C, size_of::<LastSegment>())?;
     reorder_is_the_same()
 }
 
 /// Compares a structure's name and fields, and its bytes, with those of C.
-fn is_entry(btf: &Btf<'_>, (name, fields): Entry, bytes: usize) -> Result<(), Box<dyn Error>> {
+fn is_entry(btf: &Btf<'_>, (name, fields): Entry, bytes: usize) -> Result<()> {
     let ours: Vec<_> = fields.iter().map(|(name, offset, _)| (name.to_string(), *offset)).collect();
     assert_eq!(members(btf, name)?, (bytes, ours), "struct {name}");
     Ok(())
 }
 
-fn reorder_is_the_same() -> Result<(), Box<dyn Error>> {
-    let btf = Btf::from_raw("reorder", REORDER)?.ok_or("no types in the object")?;
+fn reorder_is_the_same() -> Result<()> {
+    let btf = Btf::from_raw("reorder", REORDER)?.context("no types in the object")?;
     is_entry(&btf, Order::C, size_of::<Order>())?;
     assert_eq!(members(&btf, "reorder_counts")?.0, ReorderCounts::NAMES.len() * 8);
     Ok(())

@@ -1,15 +1,15 @@
 //! The receive program: what a peer sent comes out, and what a hostile one sends is refused and counted.
 
-use std::error::Error;
-use std::time::{Duration, Instant};
-
+use anyhow::Result;
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 
 use tabane_kernel::{KernelPath, Seat};
+use tabane_netns::{READY_WITHIN, wait_for};
+use tabane_proto::KernelPeer;
 
 use crate::stage::{
-    DROP, NEXT, OUTER, OWN_MAC, PEER_MAC, PORT, REDIRECT, Which, counted, inner, on_link, path, run,
+    DROP, NEXT, OUTER, OWN_MAC, PEER_MAC, PORT, REDIRECT, Which, counted, end, inner, on_link, peer, run,
     with_peer,
 };
 
@@ -18,10 +18,8 @@ const SHORTEST: usize = 54;
 /// Mutated frames of a run, and the seed of how.
 const FRAMES: usize = 20_000;
 const SEED: u64 = 1;
-/// Longest wait for a tick of the kernel's clock.
-const TIMEOUT: Duration = Duration::from_secs(10);
 
-pub(crate) fn takes_out() -> Result<(), Box<dyn Error>> {
+pub(crate) fn takes_out() -> Result<()> {
     let kernel_path = with_peer()?;
     for (is_ipv4, payload) in [(true, 0), (true, 1), (true, 1400), (false, 0), (false, 1380)] {
         let sent = inner(OWN_MAC, PEER_MAC, is_ipv4, payload);
@@ -37,7 +35,7 @@ pub(crate) fn takes_out() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-pub(crate) fn refuses_lengths() -> Result<(), Box<dyn Error>> {
+pub(crate) fn refuses_lengths() -> Result<()> {
     let kernel_path = with_peer()?;
     let sent = on_link(0, 0, &inner(OWN_MAC, PEER_MAC, true, 64));
     let (matched, whole) = (OUTER, sent.len());
@@ -70,9 +68,9 @@ fn rule(frame: &[u8]) -> Option<&'static str> {
     if number(56) != Some(usize::from(PORT)) {
         return None;
     }
-    let from = (0..2).find(|link| field(22, 16) == Some(&path(*link).remote.ip.octets()[..]));
+    let from = (0..2).find(|link| field(22, 16) == Some(&end(*link, 2).address.octets()[..]));
     let Some(link) = from else { return Some("pass_source") };
-    if field(38, 16) != Some(&path(link).local.ip.octets()[..]) {
+    if field(38, 16) != Some(&end(link, 1).address.octets()[..]) {
         return Some("pass_destination");
     }
     let payload = number(18)?;
@@ -115,7 +113,7 @@ fn mutate(random: &mut StdRng) -> Vec<u8> {
     frame
 }
 
-pub(crate) fn mutated() -> Result<(), Box<dyn Error>> {
+pub(crate) fn mutated() -> Result<()> {
     let kernel_path = with_peer()?;
     let mut random = StdRng::seed_from_u64(SEED);
     let (mut taken, mut refused) = (0_u64, 0_u64);
@@ -148,25 +146,25 @@ pub(crate) fn mutated() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-pub(crate) fn learns() -> Result<(), Box<dyn Error>> {
+pub(crate) fn learns() -> Result<()> {
     const BRIDGED: [u8; 6] = [2, 0xcc, 0, 0, 0, 9];
-    let mut kernel_path = with_peer()?;
+    let kernel_path = with_peer()?;
     let to_bridged = inner(BRIDGED, OWN_MAC, true, 10);
     assert_eq!(run(&kernel_path, Which::Send, &to_bridged)?.0, NEXT, "nobody knows it");
     let from_bridged = on_link(0, 0, &inner(OWN_MAC, BRIDGED, true, 10));
     assert_eq!(run(&kernel_path, Which::Receive, &from_bridged)?.0, REDIRECT);
     assert_eq!(run(&kernel_path, Which::Send, &to_bridged)?.0, REDIRECT, "it was learned");
-    kernel_path.forget(BRIDGED)?;
-    by_the_next_tick("it was forgotten", || Ok(run(&kernel_path, Which::Send, &to_bridged)?.0 == NEXT))?;
-    kernel_path.learn(BRIDGED, 0)?;
-    assert_eq!(run(&kernel_path, Which::Send, &to_bridged)?.0, REDIRECT, "the owner said it");
-    kernel_path.set_peer(1, Some((Some(BRIDGED), true)))?;
-    by_the_next_tick("it is another peer's", || {
-        Ok(run(&kernel_path, Which::Receive, &from_bridged)?.0 == DROP)
-    })
+    let another = [2, 0xcc, 0, 0, 0, 10];
+    kernel_path.learn(another, 0)?;
+    assert_eq!(
+        run(&kernel_path, Which::Send, &inner(another, OWN_MAC, true, 10))?.0,
+        REDIRECT,
+        "the owner said it"
+    );
+    Ok(())
 }
 
-pub(crate) fn forgets_peers() -> Result<(), Box<dyn Error>> {
+pub(crate) fn forgets_peers() -> Result<()> {
     const BEHIND: [[u8; 6]; 2] = [[2, 0xcc, 0, 0, 0, 1], [2, 0xcc, 0, 0, 0, 2]];
     let mut kernel_path = with_peer()?;
     for (peer, mac) in BEHIND.into_iter().enumerate() {
@@ -174,56 +172,44 @@ pub(crate) fn forgets_peers() -> Result<(), Box<dyn Error>> {
         kernel_path.set_seat(7 + peer, Some(Seat { peer, link: 1 }))?;
     }
     let sent = |kernel_path: &KernelPath, mac| {
-        Ok::<_, Box<dyn Error>>(run(kernel_path, Which::Send, &inner(mac, OWN_MAC, true, 10))?.0)
+        anyhow::Ok(run(kernel_path, Which::Send, &inner(mac, OWN_MAC, true, 10))?.0)
     };
     assert_eq!(sent(&kernel_path, BEHIND[0])?, REDIRECT);
-    kernel_path.set_peer(0, None)?;
+    kernel_path.remove_peer(0)?;
     let seats = [7, 8].map(|sender| kernel_path.sender(sender).map(|(seat, _)| seat.peer));
     assert_eq!(seats, [None, Some(1)]);
     // Another peer has the number.
-    kernel_path.set_peer(0, Some((None, true)))?;
-    for link in 0..2 {
-        assert!(kernel_path.set_path(0, link.into(), Some(path(link)))?);
-    }
-    by_the_next_tick("nobody knows it", || Ok(sent(&kernel_path, BEHIND[0])? == NEXT))?;
-    kernel_path.set_peer(0, None)?;
-    kernel_path.set_peer(1, Some((None, true)))?;
-    kernel_path.set_path(1, 0, Some(path(0)))?;
+    assert_eq!(kernel_path.set_peer(0, &peer(), true)?, None);
+    // The programs search again with the next tick of the kernel's clock.
+    wait_for("nobody knows it", READY_WITHIN, || Ok((sent(&kernel_path, BEHIND[0])? == NEXT).then_some(())))?;
+    kernel_path.remove_peer(0)?;
+    kernel_path.set_peer(1, &peer(), true)?;
     assert_eq!(sent(&kernel_path, BEHIND[1])?, REDIRECT, "what is behind others stays");
     Ok(())
 }
 
-/// Waits for what the programs find when they search again.
-fn by_the_next_tick(
-    what: &str,
-    is_so: impl Fn() -> Result<bool, Box<dyn Error>>,
-) -> Result<(), Box<dyn Error>> {
-    let deadline = Instant::now() + TIMEOUT;
-    while !is_so()? {
-        assert!(Instant::now() < deadline, "{what}");
-        std::thread::sleep(Duration::from_millis(1));
-    }
-    Ok(())
-}
-
-pub(crate) fn follows_paths() -> Result<(), Box<dyn Error>> {
+pub(crate) fn follows_paths() -> Result<()> {
     let mut kernel_path = with_peer()?;
     let sent = inner(OWN_MAC, PEER_MAC, true, 10);
     let taken = |kernel_path: &KernelPath, link| {
-        Ok::<_, Box<dyn Error>>(run(kernel_path, Which::Receive, &on_link(link, 0, &sent))?.0)
+        anyhow::Ok(run(kernel_path, Which::Receive, &on_link(link, 0, &sent))?.0)
     };
     assert_eq!(taken(&kernel_path, 1)?, REDIRECT);
-    assert!(!kernel_path.set_path(1, 1, Some(path(1)))?, "the address is peer 0's");
+    let on = |link: usize| KernelPeer { paths: vec![peer().paths[link]], ..peer() };
+    let (near, far) = (on(0), on(1));
+    let taken_address = far.paths[0].end.address;
+    assert_eq!(kernel_path.set_peer(1, &far, true)?, Some(taken_address), "the address is peer 0's");
     assert_eq!(taken(&kernel_path, 1)?, REDIRECT, "and stays so");
-    kernel_path.set_peer(1, None)?;
+    assert!(!kernel_path.is_ready(1), "there is no way to it");
+    kernel_path.remove_peer(1)?;
     assert_eq!(taken(&kernel_path, 1)?, REDIRECT, "also when the other leaves");
-    assert!(kernel_path.set_path(0, 1, None)?);
+    kernel_path.set_peer(0, &near, true)?;
     let seen = counted(&kernel_path, || {
         assert_eq!(taken(&kernel_path, 1)?, NEXT);
         Ok(())
     })?;
     assert_eq!(seen, [("pass_source", 1)]);
-    assert!(kernel_path.set_path(1, 1, Some(path(1)))?);
-    assert_eq!(taken(&kernel_path, 1)?, DROP, "the address of peer 0 by the path of peer 1");
+    assert_eq!(kernel_path.set_peer(1, &far, true)?, None);
+    assert_eq!(taken(&kernel_path, 1)?, REDIRECT);
     Ok(())
 }

@@ -1,24 +1,23 @@
 //! The send program: what it carries, and what it leaves to cells.
 
-use std::error::Error;
 use std::time::Duration;
 
+use anyhow::Result;
 use tabane_kernel::layout::{NEWCOMERS, SENDERS};
-use tabane_kernel::{KernelPath, Link, Pace, PathState, Policy, Seat, Volume};
+use tabane_kernel::{KernelPath, Seat, Volume};
+use tabane_proto::{Choosing, KernelPeer};
 
 use crate::stage::{
-    NEXT, OUTER, OWN_MAC, PEER_MAC, REDIRECT, Which, counted, inner, link, on_link, own, path, run,
-    run_superframe, tcp, with_peer,
+    NEXT, OUTER, OWN_MAC, PEER_MAC, REDIRECT, Which, counted, end, inner, on_link, own, peer, peer_by, run,
+    run_superframe, tcp, with_peer, without,
 };
-
-type Result<T> = std::result::Result<T, Box<dyn Error>>;
 
 /// The largest payload of a datagram by IPv4 that fits: MTU less outer and inner headers.
 const PAYLOAD_MAX: usize = 1500 - 62 - 28;
 
 pub(crate) fn leaves_to_cells() -> Result<()> {
     let mut kernel_path = with_peer()?;
-    kernel_path.set_peer(1, Some((Some([2, 0xbb, 0, 0, 0, 3]), false)))?;
+    kernel_path.learn([2, 0xbb, 0, 0, 0, 3], 1)?;
     let mut arp = own(true, 10);
     arp[13] = 6;
     let mut tagged = own(true, 10);
@@ -39,8 +38,7 @@ pub(crate) fn leaves_to_cells() -> Result<()> {
         })?;
         assert_eq!(seen, [(why, 1)]);
     }
-    kernel_path.set_link(0, Some(Link { is_up: false, ..link() }))?;
-    kernel_path.set_path(0, 1, Some(PathState { is_up: false, ..path(1) }))?;
+    kernel_path.set_peer(0, &without(without(peer(), 0), 1), true)?;
     let seen = counted(&kernel_path, || {
         assert_eq!(run(&kernel_path, Which::Send, &own(true, 10))?.0, NEXT);
         Ok(())
@@ -81,7 +79,7 @@ pub(crate) fn comes_out_again() -> Result<()> {
 
 /// The link by which a frame left: that of its outer address.
 pub(crate) fn link_of(frame: &[u8]) -> u16 {
-    (0..2).find(|link| frame[38..54] == path(*link).remote.ip.octets()).expect("a path's address")
+    (0..2).find(|link| frame[38..54] == end(*link, 2).address.octets()).expect("a path's address")
 }
 
 /// The links of so many flows, told apart by their ports.
@@ -100,13 +98,11 @@ pub(crate) fn follows_links() -> Result<()> {
     assert_eq!(both, links(&kernel_path, 200)?, "a flow keeps its link");
     let second: u16 = both.iter().sum();
     assert!((60..140).contains(&second), "{second} of 200 flows by the second link");
-    kernel_path.set_path(0, 0, Some(PathState { is_up: false, ..path(0) }))?;
+    kernel_path.set_peer(0, &without(peer(), 0), true)?;
     assert_eq!(links(&kernel_path, 200)?, [1; 200]);
-    kernel_path.set_path(0, 0, Some(path(0)))?;
+    kernel_path.set_peer(0, &peer(), true)?;
     let again: u16 = links(&kernel_path, 200)?.iter().sum();
     assert!((60..140).contains(&again), "{again} of 200 flows by the second link");
-    kernel_path.set_link(0, Some(Link { weight: 0, ..link() }))?;
-    assert_eq!(links(&kernel_path, 200)?, [1; 200], "a link of weight 0 gets none");
     Ok(())
 }
 
@@ -119,36 +115,28 @@ fn links_of_frames(kernel_path: &KernelPath, frames: usize) -> Result<Vec<u16>> 
 pub(crate) fn fills_far_links() -> Result<()> {
     for (later, links) in [(20, [1, 0, 1, 0]), (2_000, [1, 1, 1, 0])] {
         let mut kernel_path = with_peer()?;
-        kernel_path.set_policy(0, Policy::Stripe)?;
+        // A frame takes 22 ms.
+        let mut peer = peer_by(Choosing::Earliest, [50_000; 2]);
         let later = Duration::from_millis(later);
-        for (number, delay) in [(0, later), (1, Duration::ZERO)] {
-            // A frame takes 22 ms.
-            kernel_path.set_pace(0, number, Pace { rate: Some(400_000), delay })?;
-        }
+        peer.paths[0].delay = later;
+        kernel_path.set_peer(0, &peer, true)?;
         assert_eq!(links_of_frames(&kernel_path, 4)?, links, "{later:?} later");
     }
     Ok(())
 }
 
-fn set_rates(kernel_path: &mut KernelPath, rates: [u64; 2]) -> std::result::Result<(), tabane_kernel::Error> {
-    (0..).zip(rates).try_for_each(|(link, rate)| {
-        kernel_path.set_pace(0, link, Pace { rate: Some(rate), delay: Duration::ZERO })
-    })
-}
-
 /// Links get their shares also when none of them is ever busy, and do not make up for the time in which they were down.
 pub(crate) fn gives_shares() -> Result<()> {
     let mut kernel_path = with_peer()?;
-    kernel_path.set_policy(0, Policy::Weighted)?;
-    set_rates(&mut kernel_path, [1_000_000_000, 333_333_333])?;
+    let by_shares = peer_by(Choosing::Shares, [3, 1]);
+    kernel_path.set_peer(0, &by_shares, true)?;
     let by_second =
         |kernel_path: &KernelPath| -> Result<u16> { Ok(links_of_frames(kernel_path, 400)?.iter().sum()) };
     let all = by_second(&kernel_path)?;
     assert!((98..=102).contains(&all), "{all} of 400 by a link of a quarter");
-    kernel_path.set_path(0, 1, Some(PathState { is_up: false, ..path(1) }))?;
+    kernel_path.set_peer(0, &without(by_shares.clone(), 1), true)?;
     assert_eq!(by_second(&kernel_path)?, 0);
-    let up = PathState { pace: Pace { rate: Some(333_333_333), ..Pace::default() }, ..path(1) };
-    kernel_path.set_path(0, 1, Some(up))?;
+    kernel_path.set_peer(0, &by_shares, true)?;
     // In 2 ms at its speed, it may catch up by 75 frames.
     let again = by_second(&kernel_path)?;
     assert!((98..=190).contains(&again), "{again} of 400 after it was down");
@@ -158,9 +146,8 @@ pub(crate) fn gives_shares() -> Result<()> {
 pub(crate) fn stripes() -> Result<()> {
     const FRAMES: u16 = 400;
     let mut kernel_path = with_peer()?;
-    kernel_path.set_policy(0, Policy::Stripe)?;
     // So slow that the links cannot have sent anything before the last frame comes.
-    set_rates(&mut kernel_path, [200_000, 100_000])?;
+    kernel_path.set_peer(0, &peer_by(Choosing::Earliest, [25_000, 12_500]), true)?;
     let mut second = 0;
     let mut last = None;
     for _ in 0..FRAMES {
@@ -229,9 +216,9 @@ const fn ports(is_ipv4: bool) -> usize {
 }
 
 /// A policy that gives newcomers links in turn, from the second one on.
-fn in_turn(received: bool) -> Policy {
+fn in_turn(received: bool) -> KernelPeer {
     let newcomers = std::array::from_fn(|place| if place % 2 == 0 { 1 } else { 0 });
-    Policy::Senders { newcomers, received }
+    peer_by(Choosing::Senders { newcomers, received }, [0; 2])
 }
 
 /// A datagram of a flow, and one that answers it.
@@ -267,7 +254,7 @@ fn seated(kernel_path: &KernelPath) -> Vec<(usize, Seat, Volume)> {
 pub(crate) fn counts() -> Result<()> {
     for (is_ipv4, port) in [(true, 1_024), (true, 1_025), (false, 1_024), (false, 1_025)] {
         let mut kernel_path = with_peer()?;
-        kernel_path.set_policy(0, in_turn(true))?;
+        kernel_path.set_peer(0, &in_turn(true), true)?;
         let [frame, answer] = flow(is_ipv4, port);
         let link = send(&kernel_path, &frame)?;
         let (result, _) = run(&kernel_path, Which::Receive, &on_link(link, 0, &answer))?;
@@ -285,7 +272,7 @@ pub(crate) fn counts() -> Result<()> {
 pub(crate) fn answers() -> Result<()> {
     for (received, links) in [(true, [0; 4]), (false, [1, 0, 1, 0])] {
         let mut kernel_path = with_peer()?;
-        kernel_path.set_policy(0, in_turn(received))?;
+        kernel_path.set_peer(0, &in_turn(received), true)?;
         let answered = (0..4).map(|flow_number| {
             let [frame, answer] = flow(true, 2_000 + flow_number);
             run(&kernel_path, Which::Receive, &on_link(0, 0, &answer))?;
@@ -299,7 +286,7 @@ pub(crate) fn answers() -> Result<()> {
 /// Newcomers take the links that the daemon has for them, keep them until the daemon gives another, and leave one that is down.
 pub(crate) fn keep_links() -> Result<()> {
     let mut kernel_path = with_peer()?;
-    kernel_path.set_policy(0, in_turn(false))?;
+    kernel_path.set_peer(0, &in_turn(false), true)?;
     let all = |kernel_path: &KernelPath| -> Result<Vec<u16>> {
         (0..20).map(|number| send(kernel_path, &flow(true, 3_000 + number)[0])).collect()
     };
@@ -313,12 +300,13 @@ pub(crate) fn keep_links() -> Result<()> {
     kernel_path.set_seat(sender, Some(Seat { link: 1 - seat.link, ..seat }))?;
     let moved = all(&kernel_path)?.iter().zip(&links).filter(|(link, before)| link != before).count();
     assert!(moved >= 1, "the daemon has moved a sender");
-    kernel_path.set_path(0, 1, Some(PathState { is_up: false, ..path(1) }))?;
+    kernel_path.set_peer(0, &without(in_turn(false), 1), true)?;
     assert_eq!(all(&kernel_path)?, [0; 20]);
-    kernel_path.set_path(0, 1, Some(path(1)))?;
+    kernel_path.set_peer(0, &in_turn(false), true)?;
     assert_eq!(all(&kernel_path)?, [0; 20], "nobody moves back");
     kernel_path.set_seat(sender, None)?;
-    kernel_path.set_policy(0, Policy::Senders { newcomers: [1; NEWCOMERS], received: false })?;
+    let second = Choosing::Senders { newcomers: [1; NEWCOMERS], received: false };
+    kernel_path.set_peer(0, &peer_by(second, [0; 2]), true)?;
     assert_eq!(all(&kernel_path)?.iter().filter(|link| **link == 1).count(), moved, "a newcomer again");
     Ok(())
 }

@@ -1,9 +1,11 @@
 //! A kernel path at loopback, with one peer on two paths, and how a program is run with a frame.
 
-use std::error::Error;
+use std::time::Duration;
 
+use anyhow::{Context, Result};
 use libbpf_rs::ProgramInput;
-use tabane_kernel::{Address, KernelPath, Link, Pace, PathState, Plan};
+use tabane_kernel::{KernelPath, Link, Plan};
+use tabane_proto::{Choosing, KernelEnd, KernelOrder, KernelPath as PeerPath, KernelPeer, NodeId};
 
 /// Loopback, the only interface that a program is run at without saying so.
 pub(crate) const LOOPBACK: u32 = 1;
@@ -19,32 +21,57 @@ pub(crate) const NEXT: u32 = u32::MAX;
 pub(crate) const DROP: u32 = 2;
 pub(crate) const REDIRECT: u32 = 7;
 
-/// Addresses of this host and of the peer on a link. Loopback's MAC address is 0.
-pub(crate) fn path(link: u16) -> PathState {
-    let address = |host| Address { mac: [0; 6], ip: [0xfe80, 0, 0, 0, 0, 0, link, host].into() };
-    PathState { local: address(1), remote: address(2), remote_port: PORT, is_up: true, pace: Pace::default() }
+/// Where this host receives on a link (1), or the peer (2). Loopback's MAC address is 0.
+pub(crate) fn end(link: u16, host: u16) -> KernelEnd {
+    let address = [0xfe80, 0, 0, 0, 0, 0, link, host].into();
+    KernelEnd { mac: [0; 6], address, port: PORT, orders: false }
 }
 
 /// A link at loopback.
-pub(crate) fn link() -> Link {
-    Link { ifindex: LOOPBACK, mtu: MTU, weight: 1, is_up: true }
+pub(crate) fn link(number: u16) -> Link {
+    Link { ifindex: LOOPBACK, mtu: MTU, end: end(number, 1) }
 }
 
 /// The kernel path, without peers.
 pub(crate) fn attach() -> Result<KernelPath, tabane_kernel::Error> {
-    KernelPath::attach(&Plan { device: LOOPBACK, port: PORT, peers: 2 }, None)
+    KernelPath::attach(&Plan { device: LOOPBACK, mac: Some(OWN_MAC), port: PORT, peers: 2 }, None)
 }
 
 /// The kernel path with peer 0 on links 0 and 1.
 pub(crate) fn with_peer() -> Result<KernelPath, tabane_kernel::Error> {
     let mut kernel_path = attach()?;
-    kernel_path.set_own(OWN_MAC)?;
-    kernel_path.set_peer(0, Some((Some(PEER_MAC), true)))?;
-    for number in 0..2 {
-        kernel_path.set_link(number.into(), Some(link()))?;
-        kernel_path.set_path(0, number.into(), Some(path(number)))?;
-    }
+    (0..2).try_for_each(|number| kernel_path.add_link(number.into(), link(number)))?;
+    kernel_path.set_peer(0, &peer(), true)?;
+    kernel_path.learn(PEER_MAC, 0)?;
     Ok(kernel_path)
+}
+
+/// A peer on both links.
+pub(crate) fn peer() -> KernelPeer {
+    let path = |link: u8| {
+        let delay = Duration::ZERO;
+        PeerPath { link, end: end(link.into(), 2), open: true, up: true, speed: 0, delay }
+    };
+    KernelPeer {
+        node: NodeId::new(PEER_MAC, 1),
+        paths: [0, 1].map(path).to_vec(),
+        choosing: Choosing::Hash,
+        order: KernelOrder { hold: Duration::ZERO, links: 0, incarnation: 0 },
+        needs_cells: None,
+    }
+}
+
+/// The same with another choice of links, and so many bytes per second on each.
+pub(crate) fn peer_by(choosing: Choosing, speeds: [u64; 2]) -> KernelPeer {
+    let mut peer = KernelPeer { choosing, ..peer() };
+    peer.paths.iter_mut().zip(speeds).for_each(|(path, speed)| path.speed = speed);
+    peer
+}
+
+/// The same, of which no flow may have a link.
+pub(crate) fn without(mut peer: KernelPeer, link: usize) -> KernelPeer {
+    peer.paths[link].open = false;
+    peer
 }
 
 /// Which of the two programs.
@@ -55,11 +82,7 @@ pub(crate) enum Which {
 }
 
 /// Runs a program with a frame: what it returns, and the frame afterwards.
-pub(crate) fn run(
-    kernel_path: &KernelPath,
-    which: Which,
-    frame: &[u8],
-) -> Result<(u32, Vec<u8>), Box<dyn Error>> {
+pub(crate) fn run(kernel_path: &KernelPath, which: Which, frame: &[u8]) -> Result<(u32, Vec<u8>)> {
     run_superframe(kernel_path, which, frame, 0)
 }
 
@@ -69,7 +92,7 @@ pub(crate) fn run_superframe(
     which: Which,
     frame: &[u8],
     segment: u32,
-) -> Result<(u32, Vec<u8>), Box<dyn Error>> {
+) -> Result<(u32, Vec<u8>)> {
     // `struct __sk_buff` of Linux 6.18; `gso_size` stands here.
     let mut context = [0; 192];
     context[176..180].copy_from_slice(&segment.to_ne_bytes());
@@ -81,18 +104,18 @@ pub(crate) fn run_superframe(
     let mut after = vec![0; 4096];
     let (data_in, data_out, context_in) = (Some(frame), Some(&mut after[..]), Some(&mut context[..]));
     let input = ProgramInput { data_in, data_out, context_in, ..ProgramInput::default() };
-    let output = program.ok_or("no program")?.test_run(input)?;
-    Ok((output.return_value, output.data.ok_or("no frame")?.to_vec()))
+    let output = program.context("no program")?.test_run(input)?;
+    Ok((output.return_value, output.data.context("no frame")?.to_vec()))
 }
 
 /// Counters that differ between two readings.
 pub(crate) fn counted(
     kernel_path: &KernelPath,
-    work: impl FnOnce() -> Result<(), Box<dyn Error>>,
-) -> Result<Vec<(&'static str, u64)>, Box<dyn Error>> {
-    let before = kernel_path.counts();
+    work: impl FnOnce() -> Result<()>,
+) -> Result<Vec<(&'static str, u64)>> {
+    let (before, ..) = kernel_path.counts();
     work()?;
-    let after = kernel_path.counts();
+    let (after, ..) = kernel_path.counts();
     Ok(after.iter().zip(before.iter()).map(|(a, b)| (a.0, a.1 - b.1)).filter(|count| count.1 > 0).collect())
 }
 
@@ -174,14 +197,14 @@ pub(crate) fn own(is_ipv4: bool, payload: usize) -> Vec<u8> {
 
 /// A frame as the peer's send program puts it on a link, with this flow label.
 pub(crate) fn on_link(link: u16, label: u32, inner: &[u8]) -> Vec<u8> {
-    let known = path(link);
-    let mut frame = [known.local.mac, known.remote.mac].concat();
+    let (own, peer) = (end(link, 1), end(link, 2));
+    let mut frame = [own.mac, peer.mac].concat();
     frame.extend([0x86, 0xdd]);
     frame.extend((6 << 28 | label).to_be_bytes());
     frame.extend(length(8 + inner.len()));
     frame.extend([17, 255]);
-    frame.extend(known.remote.ip.octets());
-    frame.extend(known.local.ip.octets());
+    frame.extend(peer.address.octets());
+    frame.extend(own.address.octets());
     frame.extend(0xc123_u16.to_be_bytes());
     frame.extend(PORT.to_be_bytes());
     frame.extend(length(8 + inner.len()));

@@ -1,20 +1,19 @@
 //! Made-up links, and what a peer sends over them: the send program's own choice of links (`choose.c`), and what arrives of it.
 
 use std::collections::BTreeMap;
-use std::error::Error;
 use std::fmt::Write as _;
 use std::io::Write;
 use std::ops::Range;
-use std::panic::catch_unwind;
+use std::panic::{catch_unwind, resume_unwind};
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::OnceLock;
 
+use anyhow::{Context, Error, Result, bail, ensure};
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 use tabane_kernel::layout::{NO_LINK, PATH_UP, TIME_SHIFT};
-
-type Result<T> = std::result::Result<T, Box<dyn Error>>;
+use tabane_netns::process::run;
 
 pub(crate) const MS: u64 = 1_000_000;
 /// Bytes of a segment.
@@ -133,13 +132,13 @@ impl World {
         let chosen = self.choose(&sent, 0)?;
         let mut busy = vec![0; self.links.len()];
         for (sent, link) in sent.iter().zip(chosen) {
-            let link = link.ok_or("a frame without a link")?;
+            let link = link.context("a frame without a link")?;
             busy[link] += sent.bytes() * self.links[link].byte;
         }
-        let last = busy.into_iter().max().ok_or("no link")?;
+        let last = busy.into_iter().max().context("no link")?;
         let speed: f64 = self.links.iter().map(|line| 1.0 / line.byte as f64).sum();
         let shared = sent.iter().map(Sent::bytes).sum::<u64>() as f64 / speed;
-        let slowest = self.links.iter().map(|line| line.byte).max().ok_or("no link")?;
+        let slowest = self.links.iter().map(|line| line.byte).max().context("no link")?;
         let allowed = 2 * slowest * u64::from(SEGMENTS_MAX * SEGMENT) + self.skew() / LATER;
         Ok([last as f64 - shared, allowed as f64])
     }
@@ -181,7 +180,7 @@ impl World {
         let mut next: BTreeMap<u32, u64> = BTreeMap::new();
         let mut chosen = Vec::new();
         for sent in sent {
-            let (link, number) = answers.next().and_then(|line| line.split_once(' ')).ok_or("no answer")?;
+            let (link, number) = answers.next().and_then(|line| line.split_once(' ')).context("no answer")?;
             let (link, number): (usize, u64) = (link.parse()?, number.parse()?);
             let up = |link: &usize| self.links[*link].is_up(sent.at);
             if link == usize::from(NO_LINK) {
@@ -288,16 +287,17 @@ impl Model {
 
     /// What it prints when it is given this input.
     pub(crate) fn run(&self, input: String) -> Result<String> {
-        self.compiled.get_or_init(|| self.compile().map_err(|error| error.to_string())).clone()?;
+        self.compiled
+            .get_or_init(|| self.compile().map_err(|error| format!("{error:#}")))
+            .clone()
+            .map_err(Error::msg)?;
         let mut program = Command::new(Path::new(env!("CARGO_TARGET_TMPDIR")).join(self.name));
         let mut program = program.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()?;
-        let mut stdin = program.stdin.take().ok_or("no input")?;
+        let mut stdin = program.stdin.take().context("no input")?;
         let writer = std::thread::spawn(move || stdin.write_all(input.as_bytes()));
         let output = program.wait_with_output()?;
-        writer.join().map_err(|_| "the writer failed")??;
-        if !output.status.success() {
-            return Err(format!("{}: {}", self.name, output.status).into());
-        }
+        writer.join().unwrap_or_else(|panic| resume_unwind(panic))?;
+        ensure!(output.status.success(), "{}: {}", self.name, output.status);
         Ok(String::from_utf8(output.stdout)?)
     }
 
@@ -313,10 +313,7 @@ impl Model {
         // Other processes run the program meanwhile: it takes its place at once.
         let program = Path::new(env!("CARGO_TARGET_TMPDIR")).join(self.name);
         let new = program.with_extension(std::process::id().to_string());
-        let done = cc.arg("-o").arg(&new).output()?;
-        if !done.status.success() {
-            return Err(String::from_utf8_lossy(&done.stderr).into());
-        }
+        run(cc.arg("-o").arg(&new))?;
         Ok(std::fs::rename(new, program)?)
     }
 }
@@ -330,7 +327,7 @@ pub(crate) fn over_seeds(name: &str, test: fn(u64) -> Result<()>) -> Result<()> 
         };
         if let Some(why) = failed {
             let replay = format!("{VARIABLE}={seed} cargo test -p tabane-kernel --test programs {name}");
-            return Err(format!("seed {seed}: {why}\nreplay: {replay}").into());
+            bail!("seed {seed}: {why}\nreplay: {replay}");
         }
     }
     Ok(())

@@ -19,6 +19,8 @@ use crate::traffic::stage::{FAST, begin, brought, options, plan, ready, send_bot
 
 const WIRE: &str = "wire7";
 const PORT: u16 = 7_555;
+/// What each host seals with, whatever the other does.
+const CIPHERS: [&str; 2] = ["chacha20-poly1305", "aes-256-gcm"];
 const FILE: u64 = 4 << 20;
 /// Datagrams of 40 Mbit/s fill no link, so weights alone decide.
 const PACE: Pace = Pace { per_second: 5_000, bytes: 1_000 };
@@ -69,7 +71,7 @@ fragments = "copy"
 workers = 2
 address = ["{}/24"]
 security = "sealed"
-cipher = "chacha20-poly1305"
+cipher = "{}"
 user = "nobody"
 control_group = "nogroup"
 sandbox = true
@@ -84,7 +86,8 @@ checksum = true
 match = {{ protocol = "udp", port = 53 }}
 policy = "duplicate"
 {links}"#,
-        address(host)
+        address(host),
+        CIPHERS[host],
     )
 }
 
@@ -146,7 +149,11 @@ fn told(bundle: &Bundle<'_>, number: usize, nodes: &[String; 2]) -> Result<()> {
         ("node_key", status.node_key.as_ref() == Some(&nodes[number])),
         ("allow", status.allow.as_deref() == Some(&nodes[other..=other])),
         ("the peer's node_key", peer.node_key.as_ref() == Some(&nodes[other])),
-        ("cipher", peer.sealed.as_ref().is_some_and(|sealed| sealed.cipher_sent == "chacha20-poly1305")),
+        ("cipher", peer.sealed.as_ref().is_some_and(|sealed| sealed.cipher_sent == CIPHERS[number])),
+        (
+            "the peer's cipher",
+            peer.sealed.as_ref().is_some_and(|sealed| sealed.cipher_received == CIPHERS[other]),
+        ),
         ("local", status.links.iter().all(|link| link.local.ends_with(&format!(":{PORT}")))),
         ("rate", status.links.iter().all(|link| link.stated_bps == Some(150_000_000))),
         // On a busy machine less is measured than what is stated, and never more.

@@ -5,12 +5,13 @@ use std::io::Write;
 
 use anyhow::Result;
 use tabane_kit::bundle::{Bundle, DEVICE, Options, Protection};
+use tabane_kit::clock::wait_for;
 use tabane_kit::status::Questions;
 use tabane_kit::topology::Topology;
 use tempfile::NamedTempFile;
 
 use super::bundle::{BROKEN, CLOSED, hook};
-use super::{Group, Way, doctor, named};
+use super::{ANSWER_WITHIN, Group, Way, doctor, named};
 use crate::traffic::stage::{FAST, options_with, plan};
 
 const LINKS: usize = 2;
@@ -22,6 +23,8 @@ struct Fault {
     /// As the page calls it, and what names it.
     fault: &'static str,
     name: &'static str,
+    /// What the first line of `tabane status` says, where it names the fault.
+    status: &'static str,
     plant: fn(&Topology) -> Result<()>,
     here: Node,
     there: Option<Node>,
@@ -49,6 +52,7 @@ const USUAL: Node = Node { key: Key::Group, nics: ["eth1", "eth2"], arguments: &
 const STRANGERS: Fault = Fault {
     fault: "another key at the other node",
     name: "stranger",
+    status: "",
     plant: |_| Ok(()),
     here: USUAL,
     there: Some(Node { key: Key::Other, ..USUAL }),
@@ -56,14 +60,16 @@ const STRANGERS: Fault = Fault {
 };
 
 const FAULTS: [Fault; 10] = [
-    STRANGERS,
+    Fault { status: "has another key; give both nodes the same key file", ..STRANGERS },
     Fault {
         fault: "the other node does not seal",
+        status: "does not seal and this node does; set the same `security` on both",
         there: Some(Node { key: Key::None, ..USUAL }),
         ..STRANGERS
     },
     Fault {
         fault: "this node does not seal, the other does",
+        status: "seals and this node does not",
         here: Node { key: Key::None, ..USUAL },
         there: Some(USUAL),
         ..STRANGERS
@@ -71,12 +77,14 @@ const FAULTS: [Fault; 10] = [
     Fault {
         fault: "another port at the other node",
         name: "other-port",
+        status: "no greeting has come: is the other node up, on the same port, ",
         there: Some(Node { arguments: &["--port", "7500"], ..USUAL }),
         ..STRANGERS
     },
     Fault {
         fault: "two workers at the other node",
         name: "peer-refused",
+        status: "it runs 2 workers and this node 1",
         there: Some(Node { arguments: &["--workers", "2"], ..USUAL }),
         ..STRANGERS
     },
@@ -140,6 +148,12 @@ impl Fault {
         if self.meet > 0 && way == Way::Programs {
             Bundle::wait_for_programs(&mut bundles)?;
         }
+        wait_for("what is wrong", ANSWER_WITHIN, || {
+            let said = bundles[0].ask(&["status", DEVICE, "-v"])?;
+            let first = said.lines().next().unwrap_or_default();
+            Ok((self.status.is_empty() || first.contains("NO PEER") && first.contains(self.status))
+                .then_some(()))
+        })?;
         named(self.fault, "doctor", &doctor(topology.host(0), &[DEVICE])?)?;
         Bundle::stop_all(bundles)
     }

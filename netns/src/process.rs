@@ -15,8 +15,7 @@ use nix::pty::{OpenptyResult, Winsize, openpty};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
-use crate::clock::wait_for;
-use crate::netns::joined;
+use crate::{joined, wait_for};
 
 /// How long a program may take to heed SIGTERM.
 const HEED: Duration = Duration::from_secs(3);

@@ -1,4 +1,4 @@
-//! What the lab needs of the machine; what is missing is named in one sentence, with the way to get it.
+//! What tests and experiments need of the machine; what is missing is named in one sentence, with the way to get it.
 
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
@@ -7,6 +7,7 @@ use std::io::ErrorKind;
 use std::path::Path;
 use std::{env, fmt};
 
+use libtest_mimic::{Failed, Trial};
 use rustix::net::{AddressFamily, SocketType};
 
 /// Something that this machine lacks. Commands end with exit code 2, tests are reported as ignored.
@@ -105,6 +106,11 @@ pub const MPIRUN: Tool = Tool { program: "mpirun", package: "openmpi-bin" };
 /// Writes and reads a file.
 pub const BONNIE: Tool = Tool { program: "bonnie++", package: "bonnie++" };
 
+/// Checks that all `tools` are installed.
+pub fn require(tools: &[Tool]) -> Result<(), Missing> {
+    require_tools(&env::var_os("PATH").unwrap_or_default(), tools)
+}
+
 /// Checks that all `tools` stand in a directory of the search path `path`.
 pub fn require_tools(path: &OsStr, tools: &[Tool]) -> Result<(), Missing> {
     let missing: Vec<&Tool> = tools.iter().filter(|tool| !is_on_path(path, tool.program)).collect();
@@ -184,9 +190,28 @@ fn is_on_path(path: &OsStr, program: &str) -> bool {
     env::split_paths(path).any(|directory| directory.join(program).is_file())
 }
 
+/// The trial `name`; where something is `missing`, it is reported as ignored, with the reason.
+pub fn trial(
+    name: &str,
+    missing: Option<&str>,
+    test: impl FnOnce() -> Result<(), Failed> + Send + 'static,
+) -> Trial {
+    match missing {
+        None => Trial::test(name, test),
+        Some(reason) => Trial::test(format!("{name} [SKIPPED: {reason}]"), || Ok(())).with_ignored_flag(true),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_cannot_run_is_ignored_and_says_why() {
+        let ignored = trial("one", Some("no such thing here"), || panic!("it does not run"));
+        assert_eq!((ignored.name(), ignored.has_ignored_flag()), ("one [SKIPPED: no such thing here]", true));
+        assert!(!trial("one", None, || Ok(())).has_ignored_flag());
+    }
 
     #[test]
     fn missing_tools_are_named_with_their_packages() {

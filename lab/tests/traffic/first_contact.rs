@@ -1,0 +1,260 @@
+//! The first five minutes: a bundle is set up, joined, looked at, and undone; and what does not fit says so.
+
+use std::fs;
+use std::io::Write;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::{Output, Stdio};
+use std::time::Duration;
+
+use anyhow::{Context, Result, ensure};
+use tabane_kit::bundle::{Bundle, DEVICE, program};
+use tabane_kit::clock::wait_for;
+use tabane_kit::netns::Namespace;
+use tabane_kit::process::{self, words};
+use tabane_kit::sandbox::Mounted;
+use tabane_kit::topology::{Topology, nic};
+use tempfile::TempDir;
+
+use crate::case::{Case, DAEMON};
+use crate::traffic::environment::say;
+use crate::traffic::stage::{FAST, plan, ready};
+
+const LINKS: usize = 2;
+const WITHIN: Duration = Duration::from_secs(15);
+/// Where bundles have their files.
+const FILES: &str = "/etc/tabane";
+
+pub(crate) fn cases() -> Vec<Case> {
+    vec![
+        Case::new("a_bundle_is_set_up_joined_and_forgotten", DAEMON, forgotten),
+        Case::new("what_init_and_join_are_told_is_in_force", DAEMON, told),
+        Case::new("a_name_is_needed_where_several_bundles_are_up", DAEMON, several),
+        Case::new("a_line_that_is_not_whole_writes_nothing", DAEMON, not_whole),
+    ]
+}
+
+/// An `/etc` for this trial: the machine's, without bundles.
+struct Etc {
+    _mounted: Mounted,
+}
+
+impl Etc {
+    fn begin() -> Result<Etc> {
+        let copy = tempfile::tempdir()?;
+        process::run(words("cp", "-a /etc/.").arg(copy.path()))?;
+        let mounted = Mounted::new("/etc".as_ref(), "none", "tmpfs", "mode=755")?;
+        process::run(words("cp", "-a").arg(copy.path().join(".")).arg("/etc"))?;
+        if Path::new(FILES).exists() {
+            fs::remove_dir_all(FILES)?;
+        }
+        Ok(Etc { _mounted: mounted })
+    }
+}
+
+/// The line for other machines that `tabane init` prints when it is told this, and all that it prints.
+fn init(host: &Namespace, arguments: &str) -> Result<(String, String)> {
+    let mut command = host.command(program(None)?);
+    let said =
+        process::run(command.args(["init", "--yes", "--no-start"]).args(arguments.split_whitespace()))?;
+    let line =
+        said.lines().find(|line| line.starts_with("tabane1:")).context("no line for others")?.to_owned();
+    Ok((line, said))
+}
+
+/// `tabane join` with this line on its standard input.
+fn join(host: &Namespace, line: &str, arguments: &str) -> Result<Output> {
+    let mut command = host.command(program(None)?);
+    command.arg("join").args(arguments.split_whitespace());
+    let mut join = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()?;
+    // Who needs no line reads none.
+    let _ = writeln!(join.stdin.take().context("piped")?, "{line}");
+    Ok(join.wait_with_output()?)
+}
+
+/// It is joined, and its file is the one that `tabane up` is to be told.
+fn joined(host: &Namespace, line: &str, arguments: &str, file: &Path) -> Result<()> {
+    let output = join(host, line, &format!("{arguments} --yes --no-start --file {}", file.display()))?;
+    let said = String::from_utf8([output.stdout, output.stderr].concat())?;
+    let is_told = said.contains(&format!("tabane up {}", file.display()));
+    ensure!(output.status.success() && is_told, "{said}");
+    Ok(())
+}
+
+fn up<'a>(host: &'a Namespace, device: &str, config: &Path) -> Result<Bundle<'a>> {
+    Bundle::start_from(host, &program(None)?, device, config)
+}
+
+fn file(directory: &TempDir, name: &str) -> PathBuf {
+    directory.path().join(name)
+}
+
+fn ping(host: &Namespace, address: &str) -> Result<()> {
+    let said = process::run(host.command("ping").args(["-q", "-c", "20", "-i", "0.01", address]))?;
+    ensure!(said.contains(" 20 received"), "{said}");
+    Ok(())
+}
+
+/// From nothing to a link that dies, and back to nothing; and the same without keys.
+fn forgotten() -> Result<()> {
+    let (_etc, directory) = (Etc::begin()?, tempfile::tempdir()?);
+    let topology = Topology::build(plan(&[FAST; LINKS]))?;
+    let (near, far) = (topology.host(0), topology.host(1));
+    let (line, _) = init(near, "")?;
+    for (name, mode) in [("tb0.key", 0o600), ("tb0.toml", 0o644)] {
+        let permissions = fs::metadata(Path::new(FILES).join(name))?.permissions();
+        ensure!(permissions.mode() & 0o777 == mode, "{name}: {permissions:?}");
+    }
+    let checked = process::run(near.command(program(None)?).args(["check", DEVICE]))?;
+    let starts = ["nic = ", "key = ", "address = "];
+    let named = checked.lines().filter(|line| starts.iter().any(|start| line.starts_with(start)));
+    ensure!(named.count() == LINKS + 2, "{checked}");
+    joined(far, &line, "", &file(&directory, "tb0.toml"))?;
+    let mut bundles = [up(near, DEVICE, DEVICE.as_ref())?, up(far, DEVICE, &file(&directory, "tb0.toml"))?];
+    ready(&mut bundles, LINKS)?;
+    ping(near, "10.9.0.2")?;
+    say(
+        near,
+        &[
+            ("list", "tb0 healthy: 2 of 2 links, 1 peer\n"),
+            ("policy", "adaptive\n"),
+            ("policy rr", "policy rr, was adaptive\n"),
+            ("receive", "adaptive\n"),
+        ],
+    )?;
+    let says = |bundle: &Bundle<'_>, words: &[&str]| {
+        wait_for(&words.join(", "), WITHIN, || {
+            let said = bundle.ask(&["status"])?;
+            Ok(words.iter().all(|words| said.contains(words)).then_some(()))
+        })
+    };
+    near.ip("link set eth2 down")?;
+    says(&bundles[0], &["DEGRADED: redundancy lost since ", "eth2 has no carrier"])?;
+    says(&bundles[1], &["DEGRADED: redundancy lost since "])?;
+    near.ip("link set eth2 up")?;
+    says(&bundles[0], &["healthy"])?;
+    let status = process::run(near.command(program(None)?).args(["status", "--json"]))?;
+    let status: serde_json::Value = serde_json::from_str(&status)?;
+    let health = serde_json::json!({
+        "below_expected_speed": false, "redundancy_lost": false, "since": null, "state": "healthy"
+    });
+    ensure!(status["health"] == health, "{}", status["health"]);
+    let [first, second] = bundles;
+    say(near, &[("forget tb0", "tb0 is down; deleted /etc/tabane/tb0.key and /etc/tabane/tb0.toml\n")])?;
+    first.end()?.success("a daemon that is forgotten")?;
+    ensure!(fs::read_dir(FILES)?.next().is_none() && !near.ip("-brief link")?.contains(DEVICE));
+    say(
+        near,
+        &[
+            (
+                "forget tb0",
+                "tabane: tb0: /etc/tabane/tb0.toml does not exist; allowed: the name of a bundle that has one\n",
+            ),
+            ("status", "tabane: no bundle is up in this network namespace\n"),
+        ],
+    )?;
+    second.stop()?.success("a daemon told to stop")?;
+
+    let (line, _) = init(near, "--insecure --link eth1 --address none")?;
+    joined(far, &line, "--link eth1 --address none", &file(&directory, "open.toml"))?;
+    let mut bundles = [up(near, DEVICE, DEVICE.as_ref())?, up(far, DEVICE, &file(&directory, "open.toml"))?];
+    ready(&mut bundles, 1)?;
+    for bundle in &bundles {
+        let security = bundle.status()?.security;
+        ensure!(security == "none", "{security}");
+    }
+    Bundle::stop_all(bundles)
+}
+
+/// Name, key, policy, port, MTU, links, addresses, files: what the first machine is told reaches the second where it has to be the same.
+fn told() -> Result<()> {
+    let (_etc, directory) = (Etc::begin()?, tempfile::tempdir()?);
+    let topology = Topology::build(plan(&[FAST; LINKS]))?;
+    let (near, far) = (topology.host(0), topology.host(1));
+    let [own, near_file, far_file] = ["own", "near.toml", "far.toml"].map(|name| file(&directory, name));
+    process::run(near.command(program(None)?).arg("genkey").arg(&own))?;
+    let (line, said) = init(
+        near,
+        &format!(
+            "--name tb7 --key {} --policy rr --port 7555 --mtu 9000 --link eth1 --link eth2,rate=1Gbit/s \
+             --address 10.8.0.1/24 --file {}",
+            own.display(),
+            near_file.display()
+        ),
+    )?;
+    ensure!(said.contains(&format!("tabane up {}", near_file.display())), "{said}");
+    ensure!(fs::read(own)? == fs::read(near_file.with_extension("key"))?, "another key");
+    joined(far, &line, "--link eth2 --link eth1 --address 10.8.0.9/24", &far_file)?;
+    let mut bundles = [up(near, "tb7", &near_file)?, up(far, "tb7", &far_file)?];
+    ready(&mut bundles, LINKS)?;
+    let (status, far_status) = (bundles[0].status()?, bundles[1].status()?);
+    let rates = status.links.iter().map(|link| link.stated_bps);
+    ensure!(rates.eq([None, Some(1_000_000_000)]) && status.name == "tb7", "{status:?}");
+    ensure!(status.mtu == 9_000 && status.policy == "rr" && far_status.policy == "rr", "{status:?}");
+    let links: Vec<_> = far_status.links.iter().map(|link| &link.nic).collect();
+    ensure!(links == [&nic(1), &nic(0)], "{links:?}");
+    let sockets = process::run(near.command("ss").arg("-ulnH"))?;
+    ensure!((0..LINKS).all(|link| sockets.contains(&format!("{}:7555", nic(link)))), "{sockets}");
+    let device = near.ip("-oneline link show tb7")?;
+    ensure!(device.contains(" mtu 9000 "), "{device}");
+    ping(near, "10.8.0.9")?;
+    ensure!(!Path::new(FILES).exists(), "{FILES} was made");
+    Bundle::stop_all(bundles)
+}
+
+/// A second bundle has a port of its own, and commands ask which one is meant.
+fn several() -> Result<()> {
+    let _etc = Etc::begin()?;
+    let topology = Topology::build(plan(&[FAST; LINKS]))?;
+    let near = topology.host(0);
+    init(near, "--link eth1")?;
+    init(near, "--name tb1 --link eth2 --address none")?;
+    for (name, port) in [("tb0", "port = 7420\n"), ("tb1", "port = 7520\n")] {
+        let text = fs::read_to_string(Path::new(FILES).join(name).with_extension("toml"))?;
+        ensure!(text.contains(port), "{name}: {text}");
+    }
+    let exists = "tabane: /etc/tabane/tb0.toml exists already; `tabane forget tb0` deletes it, or choose another name\n";
+    say(near, &[("init --yes --no-start --link eth1", exists)])?;
+    let mut bundles = ["tb0", "tb1"].map(|name| up(near, name, name.as_ref()));
+    for bundle in bundles.iter_mut().flatten() {
+        bundle.wait_until("a bundle that answers", |_| true)?;
+    }
+    let which = "tabane: several bundles are up; say which: tb0, tb1\n";
+    say(near, &[("down", which), ("status --json", which)])?;
+    let tabane = |words: &str| process::run(near.command(program(None)?).args(words.split(' ')));
+    let listed = tabane("list")?;
+    ensure!(listed.lines().map(|line| &line[..3]).eq(["tb0", "tb1"]), "{listed}");
+    let listed: serde_json::Value = serde_json::from_str(&tabane("list --json")?)?;
+    ensure!([0, 1].map(|number| listed[number]["name"].as_str()) == [Some("tb0"), Some("tb1")], "{listed}");
+    let shown = tabane("status")?;
+    ensure!(shown.matches("NO PEER").count() == 2, "{shown}");
+    say(
+        near,
+        &[
+            ("policy tb1", "adaptive\n"),
+            ("policy tb1 rr", "policy rr, was adaptive\n"),
+            ("down tb0", ""),
+            ("policy", "rr\n"),
+            ("down", ""),
+        ],
+    )?;
+    bundles.into_iter().try_for_each(|bundle| bundle?.end()?.success("a daemon told to stop").map(drop))
+}
+
+fn not_whole() -> Result<()> {
+    let _etc = Etc::begin()?;
+    let topology = Topology::build(plan(&[FAST]))?;
+    let (line, _) = init(topology.host(0), "--link eth1")?;
+    let no_line = "does not begin with `tabane1:`";
+    for (line, why) in [(&line[..90], "is not whole"), ("rubbish", no_line), ("", no_line)] {
+        let output = join(topology.host(1), line, "--yes --name other")?;
+        let said = String::from_utf8([output.stdout, output.stderr].concat())?;
+        let sentence = format!(
+            "tabane: the line {why}; allowed: the line that `tabane init` has printed, on standard input\n"
+        );
+        ensure!(output.status.code() == Some(2) && said == sentence, "{said}");
+    }
+    let files = fs::read_dir(FILES)?.count();
+    ensure!(files == 2, "{files} files in place of those of the first machine");
+    Ok(())
+}

@@ -1,0 +1,278 @@
+//! What tests and experiments share: network namespaces, with ways to run commands and threads in them, cables, waiting with a deadline,
+//! [programs](process) that end with their value, and [what](needs) the machine has to have.
+//!
+//! Rule of the crate: it knows no bundle, so that every other crate may test with it. What needs `unsafe` is `tabane_io::netns`.
+
+pub mod needs;
+pub mod process;
+
+use std::fs;
+use std::io;
+use std::net::Ipv6Addr;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::panic::resume_unwind;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result};
+use nix::errno::Errno;
+use nix::mount::{MntFlags, umount2};
+use nix::sched::{CloneFlags, unshare};
+use nix::unistd::{getegid, geteuid};
+use tabane_io::netlink;
+use tabane_io::netns;
+
+use crate::needs::Missing;
+
+/// Where `ip netns` keeps its names.
+pub const NAMES: &str = "/run/netns";
+
+/// A network namespace. Dropping it deletes its name, if it has one, and the kernel deletes what is in it once no thread and no program
+/// is there.
+///
+/// Duplicate address detection is off, so that addresses are usable at once.
+#[derive(Debug)]
+pub struct Namespace {
+    /// What `ip netns` knows; empty: it has no name.
+    name: String,
+    namespace: netns::Namespace,
+    /// The processor on which its programs run; `None`: on any.
+    processor: Option<usize>,
+}
+
+impl Namespace {
+    /// One without a name, with loopback up.
+    /// Errors: the process has no right to make namespaces.
+    pub fn new() -> Result<Namespace> {
+        let namespace = netns::Namespace::new().context("a network namespace")?;
+        let namespace = Namespace { name: String::new(), namespace, processor: None };
+        for scope in ["all", "default"] {
+            // Where /proc/sys may not be written, addresses take a second longer.
+            let _ = namespace.set(&format!("net/ipv6/conf/{scope}/accept_dad"), "0");
+        }
+        Ok(namespace)
+    }
+
+    /// The namespace `name`, with loopback up.
+    pub fn create(name: impl Into<String>) -> Result<Namespace> {
+        let name = name.into();
+        let making = || format!("the namespace {name}");
+        let mut namespace = Namespace::new().with_context(making)?;
+        fs::create_dir_all(NAMES).context(NAMES)?;
+        namespace.namespace.bind(&path(&name)).with_context(making)?;
+        namespace.name = name;
+        Ok(namespace)
+    }
+
+    /// The name under which `ip netns` knows it.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Programs that are started from now on run on this processor alone.
+    pub fn pin(&mut self, processor: usize) {
+        self.processor = Some(processor);
+    }
+
+    /// `program`, to be started in the namespace.
+    pub fn command(&self, program: impl AsRef<std::ffi::OsStr>) -> Command {
+        let Some(processor) = self.processor else { return self.namespace.command(program) };
+        let mut command = self.namespace.command("taskset");
+        command.args(["--cpu-list", &processor.to_string()]).arg(program);
+        command
+    }
+
+    /// Runs `ip ARGUMENTS` in the namespace and returns what it prints.
+    pub fn ip(&self, arguments: &str) -> Result<String> {
+        self.tool("ip", arguments)
+    }
+
+    /// Runs `tc ARGUMENTS` in the namespace.
+    pub fn tc(&self, arguments: &str) -> Result<()> {
+        self.tool("tc", arguments).map(drop)
+    }
+
+    fn tool(&self, program: &str, arguments: &str) -> Result<String> {
+        if self.name.is_empty() {
+            return process::run(self.namespace.command(program).args(arguments.split_whitespace()));
+        }
+        process::run(&mut process::words(program, &format!("-n {} {arguments}", self.name)))
+    }
+
+    /// Writes the setting `key`, a path below `/proc/sys`.
+    pub fn set(&self, key: &str, value: &str) -> Result<()> {
+        let path = format!("/proc/sys/{key}");
+        self.enter(|| fs::write(&path, value))?.with_context(|| format!("{path} = {value}"))
+    }
+
+    /// Does `work` on a thread in the namespace and waits for it.
+    pub fn enter<T: Send>(&self, work: impl FnOnce() -> T + Send) -> Result<T> {
+        self.namespace.enter(work).with_context(|| format!("entering namespace {}", self.name))
+    }
+
+    /// The same for tests.
+    ///
+    /// # Panics
+    /// The namespace cannot be entered.
+    pub fn run<T: Send>(&self, work: impl FnOnce() -> T + Send) -> T {
+        self.enter(work).expect("who made a namespace may enter it")
+    }
+
+    /// Moves the calling thread into the namespace for good.
+    pub fn move_in(&self) -> Result<()> {
+        self.namespace.move_in().with_context(|| format!("entering namespace {}", self.name))
+    }
+
+    /// Starts a thread named `name` that does `work` in the namespace.
+    pub fn spawn<T: Send + 'static>(
+        &self,
+        name: &str,
+        work: impl FnOnce() -> Result<T> + Send + 'static,
+    ) -> Result<JoinHandle<Result<T>>> {
+        let namespace = self.namespace.clone();
+        let inside = move || {
+            namespace.move_in()?;
+            work()
+        };
+        Ok(thread::Builder::new().name(name.to_string()).spawn(inside)?)
+    }
+}
+
+impl AsFd for Namespace {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.namespace.as_fd()
+    }
+}
+
+impl Drop for Namespace {
+    fn drop(&mut self) {
+        if self.name.is_empty() {
+            return;
+        }
+        let path = path(&self.name);
+        if let Err(error) =
+            umount2(&path, MntFlags::MNT_DETACH).map_err(Into::into).and_then(|()| fs::remove_file(&path))
+        {
+            eprintln!("namespace {} stays: {error}", self.name);
+        }
+    }
+}
+
+/// The file whose name is that of a namespace.
+fn path(name: &str) -> PathBuf {
+    Path::new(NAMES).join(name)
+}
+
+/// The result of a thread started by [`Namespace::spawn`]; its panic goes on here.
+pub fn joined<T>(thread: JoinHandle<Result<T>>) -> Result<T> {
+    thread.join().unwrap_or_else(|panic| resume_unwind(panic))
+}
+
+/// Two namespaces and the cable between them.
+#[derive(Debug)]
+pub struct Cable {
+    /// Has the NIC `left`, 10.0.0.1.
+    pub left: Namespace,
+    /// Has the NIC `right`, 10.0.0.2.
+    pub right: Namespace,
+    /// The link-local addresses of both.
+    pub link_local: [Ipv6Addr; 2],
+}
+
+impl Cable {
+    /// Lays a veth pair and waits until both ends are usable.
+    pub fn new() -> Result<Cable> {
+        let (left, right) = (Namespace::new()?, Namespace::new()?);
+        left.enter(|| netlink::add_cable("left", "right", &right))??;
+        let ends = [(&left, "left", 1), (&right, "right", 2)];
+        for (host, nic, number) in ends {
+            host.ip(&format!("address add 10.0.0.{number}/24 dev {nic}"))?;
+            host.ip(&format!("link set {nic} up"))?;
+        }
+        let [first, second] = ends.map(|(host, nic, _)| {
+            wait_for("a link-local address", READY_WITHIN, || {
+                Ok(host.enter(|| netlink::nic(nic))??.link_local)
+            })
+        });
+        let link_local = [first?, second?];
+        Ok(Cable { left, right, link_local })
+    }
+}
+
+/// Gives the process namespaces of these kinds; without the right to, those of a user namespace whose root it becomes. Nothing else may
+/// run in the process.
+pub fn leave_the_world(own: CloneFlags) -> Result<()> {
+    if geteuid().is_root() && unshare(own).is_ok() {
+        return Ok(());
+    }
+    let (user, group) = (geteuid(), getegid());
+    unshare(CloneFlags::CLONE_NEWUSER | own).map_err(no_user_namespace)?;
+    for (file, text) in [
+        ("setgroups", "deny".to_owned()),
+        ("uid_map", format!("0 {user} 1")),
+        ("gid_map", format!("0 {group} 1")),
+    ] {
+        fs::write(format!("/proc/self/{file}"), text).context(file)?;
+    }
+    Ok(())
+}
+
+fn no_user_namespace(error: Errno) -> Missing {
+    let reason = match error {
+        Errno::EPERM => "sysctl kernel.unprivileged_userns_clone=1, or a container that allows it",
+        Errno::ENOSPC => "sysctl user.max_user_namespaces=1000",
+        Errno::EINVAL => "a kernel with CONFIG_USER_NS",
+        _ => "a kernel that allows it",
+    };
+    Missing::new(format!("user namespaces are not available ({error}): run as root, or with {reason}"))
+}
+
+// Waiting with a deadline.
+
+/// Longest wait for what is about to happen.
+pub const READY_WITHIN: Duration = Duration::from_secs(10);
+/// Pause between two questions: short beside anything that is waited for.
+const ASK_AGAIN_AFTER: Duration = Duration::from_millis(5);
+
+/// Asks `ready` until it yields a value.
+/// Errors: the error of `ready`, or `what` with the time that was waited when `limit` passes first.
+pub fn wait_for<T>(what: &str, limit: Duration, mut ready: impl FnMut() -> Result<Option<T>>) -> Result<T> {
+    let deadline = Instant::now() + limit;
+    loop {
+        if let Some(value) = ready()? {
+            return Ok(value);
+        }
+        if Instant::now() >= deadline {
+            let missed = format!("{what}: not within {limit:?}");
+            return Err(io::Error::new(io::ErrorKind::TimedOut, missed).into());
+        }
+        thread::sleep(ASK_AGAIN_AFTER);
+    }
+}
+
+/// Asks `probe` until it yields a value, for 10 s.
+///
+/// # Panics
+/// It has not come, which is named by `what`.
+pub fn until<T>(what: &str, mut probe: impl FnMut() -> Option<T>) -> T {
+    wait_for(what, READY_WITHIN, || Ok(probe())).unwrap_or_else(|missed| panic!("{missed}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn waiting_ends_with_the_value_or_names_what_was_missed() {
+        let mut asked = 0;
+        let third = || {
+            asked += 1;
+            Ok((asked == 3).then_some("seen"))
+        };
+        assert_eq!(wait_for("three questions", Duration::from_secs(5), third).unwrap(), "seen");
+        let never = wait_for("a pink elephant", Duration::from_millis(20), || Ok(None::<()>));
+        assert_eq!(never.unwrap_err().to_string(), "a pink elephant: not within 20ms");
+    }
+}
