@@ -3,6 +3,7 @@
 //! Crate `tabane-kit` is the equipment; crate `tabane-papers` has the papers' experiments.
 #![forbid(unsafe_code)]
 
+pub mod cli;
 pub mod commands;
 pub mod scenario;
 

@@ -63,50 +63,13 @@ pub(crate) fn in_guest() -> Option<Result<()>> {
 }
 
 pub(crate) fn cases() -> Vec<Case> {
-    macro_rules! all { ($($name:ident),*) => { [$($name::cases()),*] }; }
-    let groups = all![
-        addresses,
-        beside,
-        changes,
-        classes,
-        configured,
-        data_path,
-        datagrams,
-        device,
-        diagnosis,
-        engines,
-        ether,
-        experiments,
-        faults,
-        fits_in,
-        fleet,
-        forwarded,
-        frames,
-        kernels,
-        lab,
-        live,
-        macsec,
-        metrics,
-        narrow,
-        nics,
-        package,
-        page,
-        probe,
-        reorder,
-        routed,
-        scenario,
-        screens,
-        service,
-        settings,
-        sites,
-        streams,
-        systemd,
-        top,
-        traces,
-        upgrade,
-        window,
-        without
-    ];
+    macro_rules! all { ($($name:ident)*) => { [$($name::cases()),*] }; }
+    let groups = all! {
+        addresses beside changes classes configured data_path datagrams device diagnosis engines
+        ether experiments faults fits_in fleet forwarded frames kernels lab live macsec metrics
+        narrow nics package page probe reorder routed scenario screens service settings sites
+        streams systemd top traces upgrade window without
+    };
     groups.into_iter().flatten().collect()
 }
 
