@@ -15,7 +15,8 @@ use super::swept;
 use crate::workload::npb::exchange::{Class, Kernel};
 use tabane_kit::report::Samples;
 use tabane_kit::topology::{Topology, address};
-use tabane_kit::workload::ganesha::Server;
+use tabane_kit::workload::app::App;
+use tabane_kit::workload::ganesha;
 use tabane_kit::{bundle, progress};
 
 /// Hosts, of which each has a rank.
@@ -67,10 +68,10 @@ fn see(setting: &Setting, topology: &Topology, addresses: &[IpAddr], seen: &mut 
         add(kernel.name(), "per second", speed);
     }
     let _step = progress::step(NFS);
-    let server = Server::start(topology.host(1), SEED)?;
-    let read = server.load(topology.host(0), addresses[1], CLIENTS, setting.seconds)?.finish();
+    let server = App::Files.serve(topology.host(1), SEED)?;
+    let read = ganesha::load(&server, topology.host(0), addresses[1], CLIENTS, setting.seconds)?.finish();
     ensure!(read.failed == 0, "{} clients of NFS failed", read.failed);
-    add(NFS, "Mbit/s", read.mbps);
+    add(NFS, "Mbit/s", read.speed);
     Ok(())
 }
 

@@ -106,7 +106,7 @@ impl<'a> Scene<'a> {
         for file in &node_keys {
             public.push(process::run(Command::new(daemon).args(["genkey", "--node", file]))?);
         }
-        let hearing = Hostile::enter(topology)?.hear();
+        let hearing = Hostile::enter(topology)?.hear(topology)?;
         let start = |host: usize| {
             let words = ["--node-key", &node_keys[host], "--allow", public[1 - host].trim()];
             let arguments = words.map(String::from).to_vec();
@@ -117,7 +117,7 @@ impl<'a> Scene<'a> {
         for bundle in &mut bundles {
             bundle.wait_until("the other host", |status| status.is_ready(1, LINKS))?;
         }
-        let hostile = hearing.finish()?;
+        let hostile = hearing.end()?;
         Ok(Scene { topology, bundles, hostile, stranger, daemon, key, other_key, node_keys })
     }
 

@@ -11,7 +11,7 @@ use tabane_io::PacketSocket;
 use tabane_io::packet::HEADER;
 use tabane_kit::bundle::{Bundle, DEVICE, address};
 use tabane_kit::clock::{monotonic_ns, wait_for};
-use tabane_kit::netns::Namespace;
+use tabane_kit::netns::{Namespace, Running};
 use tabane_kit::status::{LINK_DOWN, Questions};
 use tabane_kit::topology::{Plan, Topology};
 use tabane_kit::workload::Stream;
@@ -19,7 +19,7 @@ use tabane_kit::workload::ping_pong::{self, RoundTrips};
 
 use crate::case::{Case, DAEMON};
 use crate::traffic::datagrams::mac;
-use crate::traffic::stage::{FAST, Running, options, options_with, plan, with_bundles};
+use crate::traffic::stage::{FAST, options, options_with, plan, with_bundles};
 
 /// Addresses that are new in each second of the storm, and how many have to arrive.
 const PER_SECOND: u64 = 40_000;

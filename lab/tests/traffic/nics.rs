@@ -9,14 +9,14 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, ensure};
 use tabane_io::ethtool;
 use tabane_kit::bundle::{Bundle, DEVICE, address};
-use tabane_kit::netns::Namespace;
+use tabane_kit::netns::{Namespace, Running};
 use tabane_kit::status::Questions;
 use tabane_kit::topology::{self, Plan, Topology, nic};
 
 use crate::case::{Case, DAEMON};
 use crate::traffic::faults::carry;
 use crate::traffic::stage::{
-    FAST, Running, cells_sent, options, options_with, plan, send_file, under_a_file, with_bundles, with_links,
+    FAST, cells_sent, options, options_with, plan, send_file, under_a_file, with_bundles, with_links,
 };
 
 /// The link whose NIC changes, at host 0.

@@ -3,16 +3,13 @@
 use std::fs;
 use std::net::{IpAddr, SocketAddr};
 use std::path::Path;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread::JoinHandle;
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use tabane_kit::bundle::{self, Bundle, DEVICE, Options, address};
 use tabane_kit::clock::wait_for;
 use tabane_kit::counters::received_bytes;
-use tabane_kit::netns::{Namespace, joined};
+use tabane_kit::netns::Namespace;
 use tabane_kit::rate::Bitrate;
 use tabane_kit::status::{PathStatus, Questions};
 use tabane_kit::topology::{LinkPlan, Plan, Topology, nic};
@@ -168,30 +165,6 @@ pub(crate) fn from_files<'a>(
         Bundle::start_from(host, &bundle::program(None)?, DEVICE, &path)
     };
     topology.hosts().iter().enumerate().map(start).collect()
-}
-
-/// A thread in a namespace that goes on until it is ended.
-pub(crate) struct Running<T> {
-    ended: Arc<AtomicBool>,
-    thread: JoinHandle<Result<T>>,
-}
-
-impl<T: Send + 'static> Running<T> {
-    /// `work` looks now and then whether it has ended.
-    pub(crate) fn start(
-        host: &Namespace,
-        name: &str,
-        work: impl FnOnce(&AtomicBool) -> Result<T> + Send + 'static,
-    ) -> Result<Running<T>> {
-        let ended = Arc::new(AtomicBool::new(false));
-        let end = Arc::clone(&ended);
-        Ok(Running { ended, thread: host.spawn(name, move || work(&end))? })
-    }
-
-    pub(crate) fn end(self) -> Result<T> {
-        self.ended.store(true, Ordering::Relaxed);
-        joined(self.thread)
-    }
 }
 
 /// Whether a sound link lost next to nothing: a queueing discipline may drop a cell that a packet socket has taken.

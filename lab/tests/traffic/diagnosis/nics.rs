@@ -9,7 +9,7 @@ use tabane_io::packet::FRAME_MAX;
 use tabane_io::{Offload, Tap, TapQueue, TapSpec};
 use tabane_kit::bundle::{Bundle, DEVICE, Options, program};
 use tabane_kit::emulator::Impairment;
-use tabane_kit::netns::Namespace;
+use tabane_kit::netns::{Namespace, Running};
 use tabane_kit::prerequisites::require_priority;
 use tabane_kit::process;
 use tabane_kit::status::{PathState, Status};
@@ -21,7 +21,7 @@ use super::{Group, Said, Way, doctor, named};
 use crate::case::Need::{Daemon, That};
 use crate::case::{Case, DAEMON};
 use crate::traffic::routed::{Ip, end, lay, start};
-use crate::traffic::stage::{FAST, Running, plan, with_links};
+use crate::traffic::stage::{FAST, plan, with_links};
 
 /// A NIC of which any speed can be said.
 const ADJUSTABLE: &str = "eth9";
