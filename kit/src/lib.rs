@@ -18,6 +18,7 @@ pub mod emulator;
 pub mod guest;
 pub mod machine;
 pub mod netns;
+pub mod prelude;
 pub mod prerequisites;
 pub mod process;
 pub mod progress;

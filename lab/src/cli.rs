@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use anyhow::Result;
 use clap::{CommandFactory, Parser, Subcommand};
-use tabane_kit::prerequisites::{Missing, Tool};
+use tabane_kit::prelude::*;
 use tabane_kit::report::Limits;
 use tabane_kit::sandbox::{self, Side};
 

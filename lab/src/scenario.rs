@@ -35,11 +35,8 @@ use std::time::Duration;
 use anyhow::Result;
 use clap::{Args, Subcommand};
 use serde::{Deserialize, Serialize};
-use tabane_kit::bundle::Common;
-use tabane_kit::prerequisites::{BUSYBOX, MODPROBE, QEMU, Tool};
-use tabane_kit::report::Report;
+use tabane_kit::prelude::*;
 use tabane_kit::sandbox::{self, Side};
-use tabane_kit::{guest, progress};
 
 use cases::{Case, Wish};
 use contestant::Contestant;

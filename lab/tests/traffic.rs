@@ -32,6 +32,7 @@ mod narrow;
 mod nics;
 mod package;
 mod page;
+mod prelude;
 mod probe;
 mod reorder;
 mod routed;

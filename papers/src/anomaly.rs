@@ -5,12 +5,12 @@
 
 use crate::device::ping_pong::{Moderation, Pair, Played, Truth};
 use anyhow::Result;
+use tabane_kit::prelude::*;
 use tabane_probe::stats::{BLOCK, Round, Summary, inversion, period};
 use tabane_sim::random::{Random, Stream};
 
 use super::outcome::Outcome;
 use super::swept::one;
-use tabane_kit::report::Verdict;
 
 /// Pairs of machines.
 const SEEDS: u64 = 1_000;

@@ -8,15 +8,13 @@ use std::time::Duration;
 
 use anyhow::Result;
 use serde::{Deserialize, Serialize};
+use tabane_kit::prelude::*;
 
 use super::Experiment;
 use super::matrix::{self, CELLS, CELLS_OF_RATE, Cell, Pair};
 use super::outcome::Outcome;
 use super::setting::{self, Setting};
 use super::streams::{PERIOD_SECONDS, Streamed, Streams};
-use tabane_kit::rate::Bitrate;
-use tabane_kit::topology::{LinkPlan, Plan, Topology};
-use tabane_kit::{bonding, progress};
 
 /// Longest that the guest may take.
 const LIMIT: Duration = Duration::from_secs(1_500);

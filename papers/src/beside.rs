@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 use serde::{Deserialize, Serialize};
+use tabane_kit::prelude::*;
 
 use super::Experiment;
 use super::bidirectional::{self, AS_MANY, PORT};
@@ -18,13 +19,7 @@ use super::setting::{self, Setting};
 use super::way::{self, WAYS, Way};
 use crate::workload::npb::exchange::Class;
 use crate::workload::returned;
-use tabane_kit::counters::{self, busy_during};
-use tabane_kit::progress;
-use tabane_kit::rate::Bitrate;
-use tabane_kit::report::Samples;
-use tabane_kit::topology::Topology;
-use tabane_kit::workload::Stream;
-use tabane_kit::workload::iperf::{Flow, Server};
+use tabane_kit::counters::busy_during;
 
 /// Modules that the guest's kernel needs.
 pub(super) const MODULES: [&str; 2] = ["bonding", "sch_netem"];

@@ -4,13 +4,8 @@
 use std::net::SocketAddr;
 
 use anyhow::Result;
-use tabane_kit::bundle::{self, Bundle};
-use tabane_kit::counters;
-use tabane_kit::rate::Bitrate;
-use tabane_kit::report::{Samples, Verdict};
-use tabane_kit::topology::{Topology, address};
-use tabane_kit::workload::Stream;
-use tabane_kit::workload::iperf::{Flow, Server};
+use tabane_kit::prelude::*;
+use tabane_kit::topology::address;
 
 use super::outcome::{Outcome, spread, times};
 use super::plot::{Line, Panel, Picture};

@@ -10,8 +10,7 @@ use tabane_engine::fragments::{Costs, Fragments};
 use tabane_engine::reclaim::Method;
 use tabane_io::bounce::{measure, measure_through};
 use tabane_io::{Offload, Tap, TapSpec};
-use tabane_kit::netns::Namespace;
-use tabane_kit::report::{Samples, Verdict};
+use tabane_kit::prelude::*;
 
 use super::outcome::Outcome;
 use super::setting::Setting;

@@ -6,8 +6,7 @@
 use std::time::Duration;
 
 use anyhow::Result;
-use tabane_kit::bundle;
-use tabane_kit::report::{Samples, Verdict};
+use tabane_kit::prelude::*;
 
 use super::memory::{self, Hosts, Speed};
 use super::outcome::{Outcome, spread};

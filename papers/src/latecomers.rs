@@ -8,12 +8,12 @@ use std::path::Path;
 use std::thread;
 
 use anyhow::Result;
+use tabane_kit::prelude::*;
 
 use super::outcome::{Outcome, spread};
 use super::plot::{Line, Panel, Picture};
 use super::setting::Setting;
 use crate::skew::{self, LATER, SENDERS, Series};
-use tabane_kit::report::Samples;
 
 /// The paper's figure 10: in each period, and both links are full.
 const PUBLISHED: f64 = 100.0;

@@ -58,16 +58,13 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 use clap::ValueEnum;
+use tabane_kit::prelude::*;
 
 use course::Course;
 use outcome::Outcome;
 pub use setting::Options;
 use setting::{Emulated, Setting};
-use tabane_kit::prerequisites::{
-    BONNIE, BUSYBOX, ETHTOOL, GANESHA, IPERF3, MODPROBE, MPIRUN, NFS_CAT, QEMU, Tool,
-};
-use tabane_kit::progress;
-use tabane_kit::report::{Report, Verdict};
+use tabane_kit::prerequisites::{BONNIE, GANESHA, MPIRUN, NFS_CAT};
 
 /// A measurement of a paper.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]

@@ -3,12 +3,8 @@
 //! The cells and the findings are those of [`balancing`](super::balancing), too, which judges Linux bonding by them.
 
 use anyhow::{Context, Result};
-use tabane_kit::bundle::{self, Bundle};
-use tabane_kit::progress;
-use tabane_kit::rate::Bitrate;
-use tabane_kit::report::Samples;
+use tabane_kit::prelude::*;
 use tabane_kit::topology::address;
-use tabane_kit::workload::Probe;
 
 use super::outcome::{Outcome, spread, times};
 use super::plot::{Line, Panel, Picture};

@@ -8,13 +8,11 @@ use std::time::Duration;
 
 use crate::device::exchange::WITH_BUG;
 use anyhow::{Context, Result};
+use tabane_kit::prelude::*;
 
 use super::setting::Setting;
 use super::swept::{self, Swept};
 use crate::slot_device::SlotDevice;
-use tabane_kit::bundle::{self, Bundle, Protection, Window};
-use tabane_kit::status::Questions;
-use tabane_kit::topology::{LinkPlan, Plan, Topology};
 
 /// MTU of the device, in bytes.
 pub(super) const MTU: u32 = 65_000;

@@ -11,6 +11,7 @@ use std::fs;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
+use tabane_kit::prelude::*;
 
 use super::Experiment;
 use super::outcome::{Outcome, spread};
@@ -18,10 +19,6 @@ use super::setting::{self, Setting};
 use super::way::{self, WAYS, Way};
 use crate::workload::bonnie::{self, Figures, Phase, Sides};
 use crate::workload::nfs;
-use tabane_kit::progress;
-use tabane_kit::rate::Bitrate;
-use tabane_kit::report::Samples;
-use tabane_kit::topology::Topology;
 
 /// Modules that the guest's kernel needs.
 const MODULES: [&str; 3] = ["bonding", "nfsd", "nfsv4"];

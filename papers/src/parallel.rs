@@ -10,10 +10,7 @@ use std::thread;
 use std::time::Duration;
 
 use anyhow::{Result, anyhow};
-use tabane_kit::progress;
-use tabane_kit::rate::Bitrate;
-use tabane_kit::report::Samples;
-use tabane_kit::topology::Topology;
+use tabane_kit::prelude::*;
 use tabane_kit::workload::mpi::Mpi;
 use tabane_sim::topology::Link;
 

@@ -7,6 +7,7 @@ use std::thread;
 use std::time::Duration;
 
 use anyhow::{Result, anyhow};
+use tabane_kit::prelude::*;
 use tabane_proto::{PolicyKind, Turn};
 use tabane_sim::flow::Flow;
 use tabane_sim::topology::{Link, Topology as Simulated};
@@ -16,10 +17,6 @@ use super::outcome::Outcome;
 use super::plot::{Line, Panel, Picture};
 use super::setting::Setting;
 use super::streams::{PERIOD_SECONDS, Streams};
-use tabane_kit::progress;
-use tabane_kit::rate::Bitrate;
-use tabane_kit::report::Samples;
-use tabane_kit::topology::{LinkPlan, Plan, Topology};
 
 /// The paper's two, and what is the default here.
 const POLICIES: [PolicyKind; 3] = [PolicyKind::RoundRobin, PolicyKind::Tlb, PolicyKind::Adaptive];

@@ -6,6 +6,7 @@
 use std::net::IpAddr;
 
 use anyhow::{Result, ensure};
+use tabane_kit::prelude::*;
 
 use super::memory::{Hosts, Speed};
 use super::outcome::{Outcome, times};
@@ -13,11 +14,9 @@ use super::parallel::{ALIKE, GAINS, list, speeds};
 use super::setting::Setting;
 use super::swept;
 use crate::workload::npb::exchange::{Class, Kernel};
-use tabane_kit::report::Samples;
-use tabane_kit::topology::{Topology, address};
+use tabane_kit::topology::address;
 use tabane_kit::workload::app::App;
 use tabane_kit::workload::ganesha;
-use tabane_kit::{bundle, progress};
 
 /// Hosts, of which each has a rank.
 const HOSTS: usize = 4;

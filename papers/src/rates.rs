@@ -7,6 +7,7 @@ use std::thread;
 use std::time::Duration;
 
 use anyhow::{Result, ensure};
+use tabane_kit::prelude::*;
 use tabane_proto::{Event, PolicyKind, Turn};
 use tabane_sim::fault::Fault;
 use tabane_sim::flow::Flow;
@@ -16,15 +17,6 @@ use tabane_sim::world::World;
 use super::outcome::Outcome;
 use super::plot::{Line, Panel, Picture};
 use super::setting::Setting;
-use tabane_kit::bundle::{self, Bundle};
-use tabane_kit::clock::{milliseconds_between, wait_for};
-use tabane_kit::progress;
-use tabane_kit::rate::Bitrate;
-use tabane_kit::report::Samples;
-use tabane_kit::status::{LINK_DOWN, Questions};
-use tabane_kit::topology::{LinkPlan, Plan, Topology};
-use tabane_kit::workload::Stream;
-use tabane_kit::workload::iperf::{self, Server};
 
 /// Of each of the two links.
 const RATES: [Bitrate; 4] = [Bitrate::gbit(1), Bitrate::gbit(10), Bitrate::gbit(25), Bitrate::gbit(100)];

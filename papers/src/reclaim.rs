@@ -7,12 +7,12 @@ use crate::device::sender::MESSAGE_MAX;
 use anyhow::Result;
 use tabane_engine::fragments::Fragments;
 use tabane_engine::reclaim::Method;
+use tabane_kit::prelude::*;
 
 use super::outcome::{Outcome, spread};
 use super::rings;
 use super::setting::Setting;
 use super::swept::{ADAPTIVE, gain, is_about, one, send};
-use tabane_kit::report::{Samples, Verdict};
 
 /// Bytes of a message.
 const SIZES: [usize; 11] =

@@ -10,16 +10,14 @@
 
 use anyhow::{Context, Result};
 use tabane_engine::reclaim::Method;
+use tabane_kit::prelude::*;
 
 use super::outcome::Outcome;
 use super::setting::Setting;
 use super::swept::{Swept, add_round};
-use tabane_kit::bundle::{self, Bundle, Protection};
 use tabane_kit::prerequisites::require_xdp;
-use tabane_kit::progress;
-use tabane_kit::report::{Samples, Verdict};
 use tabane_kit::status::by_interrupt;
-use tabane_kit::topology::{LinkPlan, Pinning, Plan, Topology, nic};
+use tabane_kit::topology::Pinning;
 
 /// What adaptive reclaim keeps of each of the others, at least, in percent.
 const ADAPTIVE_KEEPS_MIN: f64 = 95.0;

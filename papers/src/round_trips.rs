@@ -7,13 +7,11 @@ use std::fs;
 use std::net::IpAddr;
 
 use anyhow::{Context, Error, Result};
+use tabane_kit::prelude::*;
 
 use super::outcome::{Outcome, spread, times};
 use super::setting::Setting;
-use tabane_kit::bundle::{self, Bundle, Protection, Window};
-use tabane_kit::report::Samples;
-use tabane_kit::topology::{LinkPlan, Pinning, Plan, Topology, Wiring, address};
-use tabane_kit::workload::Probe;
+use tabane_kit::topology::{Pinning, address};
 
 /// The paper's tables 2 and 3, in microseconds: maximum, minimum, mean, median and standard deviation.
 const PUBLISHED: [[(&str, [f64; 5]); 3]; 2] = [

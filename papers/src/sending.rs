@@ -5,13 +5,11 @@
 
 use anyhow::{Context, Result, ensure};
 use serde_json::Value;
+use tabane_kit::prelude::*;
 
 use super::outcome::Outcome;
 use super::setting::Setting;
-use tabane_kit::rate::Bitrate;
-use tabane_kit::report::Samples;
-use tabane_kit::topology::{LinkPlan, Plan, Topology, address};
-use tabane_kit::workload::Probe;
+use tabane_kit::topology::address;
 
 /// Classes of calls, fastest first, and what is published of each in milliseconds: longest, shortest, median, mean, standard deviation.
 const CLASSES: [(&str, [f64; 5]); 3] = [

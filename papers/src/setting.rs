@@ -8,12 +8,8 @@ use clap::builder::{PossibleValuesParser, RangedU64ValueParser};
 use clap::{Parser, ValueEnum};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
-use tabane_kit::bundle::{self, Bundle, Common, Protection};
-use tabane_kit::guest;
 use tabane_kit::machine::work;
-use tabane_kit::prerequisites::Tool;
-use tabane_kit::rate::Bitrate;
-use tabane_kit::topology::{LinkPlan, Plan, Topology};
+use tabane_kit::prelude::*;
 
 use super::Experiment;
 

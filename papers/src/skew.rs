@@ -17,11 +17,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Result, ensure};
 use tabane_io::packet::{self, PacketSocket};
-use tabane_kit::bundle::{self, Bundle};
-use tabane_kit::netns::joined;
-use tabane_kit::rate::Bitrate;
-use tabane_kit::topology::{LinkPlan, Plan, Topology};
-use tabane_kit::workload::transfer::{Source, Transfer};
+use tabane_kit::prelude::*;
 use tabane_proto::wire::cell::{self, Header, Kind, NO_RECORD};
 use tabane_proto::wire::record::{ETHERNET, PREFIX, VNET};
 

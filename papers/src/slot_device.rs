@@ -25,9 +25,8 @@ use crate::device::SlotSettings;
 use anyhow::Result;
 use nix::sys::prctl::set_timerslack;
 use tabane_io::{Link, MemLink, MemSpec, ReceiveBuffer, Sent};
+use tabane_kit::prelude::*;
 use tabane_shm_ring::{MESSAGE_MAX, Shape};
-
-use tabane_kit::netns::joined;
 
 /// Bytes of a ring: what daemons take unless told otherwise.
 pub const RING: usize = 2 << 20;

@@ -5,12 +5,9 @@ use std::net::IpAddr;
 use anyhow::{Context, Result};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use tabane_kit::prelude::*;
 
 use super::setting::Setting;
-use tabane_kit::bundle::{self, Bundle};
-use tabane_kit::report::Samples;
-use tabane_kit::topology::Topology;
-use tabane_kit::workload::Probe;
 
 /// Length of a period: after it, balance-tlb associates senders and NICs anew.
 pub(super) const PERIOD_SECONDS: usize = 10;

@@ -5,11 +5,8 @@ use std::net::IpAddr;
 use anyhow::{Context, Result};
 use tabane_engine::fragments::Fragments;
 use tabane_engine::reclaim::Method;
-use tabane_kit::process;
-use tabane_kit::rate::Bitrate;
-use tabane_kit::report::Samples;
-use tabane_kit::topology::{LinkPlan, Plan, Topology, address, nic};
-use tabane_kit::workload::Probe;
+use tabane_kit::prelude::*;
+use tabane_kit::topology::address;
 
 use super::setting::Setting;
 use crate::device::exchange::{self, Machines};

@@ -15,13 +15,13 @@ use nix::sched::{CpuSet, sched_setaffinity};
 use nix::unistd::Pid;
 use tabane_engine::fragments::Fragments;
 use tabane_engine::reclaim::Method;
+use tabane_kit::prelude::*;
 
 use super::outcome::{Outcome, spread, times};
 use super::setting::Setting;
 use super::swept::{Swept, add_round, gain, is_about, one, send};
 use tabane_kit::machine::processors;
-use tabane_kit::netns::joined;
-use tabane_kit::topology::{LinkPlan, Pinning, Plan, Topology, address};
+use tabane_kit::topology::{Pinning, address};
 
 /// Bytes of a message.
 const SIZES: [usize; 8] = [64, 256, 1_024, 2_048, 4_096, FILLS_THE_LINE, JUMBO, MESSAGE_MAX];

@@ -3,12 +3,10 @@
 use std::net::IpAddr;
 
 use anyhow::Result;
+use tabane_kit::prelude::*;
 
 use super::setting::Setting;
-use tabane_kit::bonding;
-use tabane_kit::bundle::{self, Bundle};
-use tabane_kit::rate::Bitrate;
-use tabane_kit::topology::{LinkPlan, Plan, Topology, address};
+use tabane_kit::topology::address;
 
 /// What joins the hosts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -27,12 +27,7 @@ use anyhow::Result;
 use clap::builder::RangedU64ValueParser;
 use clap::{Args, ValueEnum};
 use serde_json::{Value, json};
-use tabane_kit::bundle::{self, Bundle, Common};
-use tabane_kit::rate::Bitrate;
-use tabane_kit::report::{Report, Table, Verdict};
-use tabane_kit::status::{Questions, Status};
-use tabane_kit::topology::{LinkPlan, Plan, Topology};
-use tabane_kit::{process, progress};
+use tabane_kit::prelude::*;
 
 use forge::{Attack, Stranger};
 use hostile::Hostile;

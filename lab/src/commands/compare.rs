@@ -13,12 +13,11 @@ use anyhow::Result;
 use clap::Args;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
+use tabane_kit::prelude::*;
 use tabane_probe::stats::rank_sum;
 
 use crate::number;
 use tabane_kit::machine::Machine;
-use tabane_kit::prerequisites::Missing;
-use tabane_kit::report::{Report, Samples, Table, Verdict};
 
 /// A difference that chance alone makes with this probability is noise; three values against three cannot show more.
 const NOISE: f64 = 0.1;

@@ -13,12 +13,9 @@ use anyhow::Result;
 use clap::Args;
 use clap::builder::RangedU64ValueParser;
 use tabane_engine::receive::Method;
-use tabane_kit::bundle::{self, Bundle, Common, DEVICE};
-use tabane_kit::counters::used_during;
-use tabane_kit::progress;
-use tabane_kit::report::{Report, Table, Verdict};
-use tabane_kit::topology::{LinkPlan, Plan, Topology, Wiring, address};
-use tabane_kit::workload::{Stream, echoes, ping_pong};
+use tabane_kit::prelude::*;
+use tabane_kit::topology::address;
+use tabane_kit::workload::echoes;
 
 use crate::number;
 

@@ -13,10 +13,10 @@ use std::process::ExitCode;
 
 use anyhow::{Context, Result};
 use clap::Args;
+use tabane_kit::prelude::*;
 
 use super::compare::Kept;
 use crate::number;
-use tabane_kit::report::Samples;
 
 /// The page of all figures that are quoted.
 pub const PAGE: &str = "docs/figures.md";

@@ -17,14 +17,9 @@ use clap::Args;
 use clap::builder::RangedU64ValueParser;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
+use tabane_kit::prelude::*;
 
-use tabane_kit::bonding;
-use tabane_kit::bundle::{self, Bundle, Common};
-use tabane_kit::clock::wait_for;
-use tabane_kit::guest::{self, Model, pair};
-use tabane_kit::netns::Namespace;
-use tabane_kit::status::Questions;
-use tabane_kit::topology::nic;
+use tabane_kit::guest::{Model, pair};
 use tabane_kit::workload::ping_pong::ping;
 
 /// Links that are used together.

@@ -3,7 +3,8 @@
 use super::contestant::{CONNECTIONS_MAX, Contestant, With};
 use super::course::{self, Condition};
 use super::plan::{BundleOptions, Flow, FlowKind, Link, Over, Place, Quality, Scenario};
-use tabane_kit::prerequisites::{NFT, Tool, is_installed};
+use tabane_kit::prelude::*;
+use tabane_kit::prerequisites::is_installed;
 use tabane_kit::workload::app::App;
 
 /// Why `scenario` cannot run in `place` at all.

@@ -6,15 +6,11 @@ use std::time::Duration;
 
 use anyhow::Result;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
-use tabane_kit::bonding;
-use tabane_kit::bundle::{self, Bundle, DEVICE, Protection};
-use tabane_kit::clock::wait_for;
-use tabane_kit::netns::Namespace;
-use tabane_kit::prerequisites::{Missing, TEAMNL, Tool, is_installed};
-use tabane_kit::process::Process;
-use tabane_kit::topology::{Topology, address, nic};
+use tabane_kit::prelude::*;
+use tabane_kit::prerequisites::{TEAMNL, is_installed};
+use tabane_kit::topology::address;
+use tabane_kit::workload::wait_until_listening;
 use tabane_kit::workload::watchers::Watchers;
-use tabane_kit::workload::{Stream, ping_pong, wait_until_listening};
 use tabane_proto::PolicyKind;
 
 use super::plan::{Place, Scenario};

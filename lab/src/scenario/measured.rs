@@ -10,12 +10,10 @@ use std::thread::{self, Scope};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
-use tabane_kit::bonding;
-use tabane_kit::clock::{Moment, monotonic_ns};
-use tabane_kit::emulator::{Coalescing, Direction, Impairment};
-use tabane_kit::rate::Bitrate;
-use tabane_kit::topology::{LinkPlan, Pacer, Plan, RouterPlan, Topology, Wiring, address, nic};
-use tabane_kit::workload::Stream;
+use tabane_kit::clock::Moment;
+use tabane_kit::emulator::Coalescing;
+use tabane_kit::prelude::*;
+use tabane_kit::topology::{Pacer, RouterPlan, address};
 
 use super::able::needs_emulator;
 use super::contestant::Contestant;

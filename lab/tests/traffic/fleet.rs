@@ -6,31 +6,15 @@
 //!   h1 ── eth2 ── s2 ─────────────────────────── eth2 ── h2, h3       10.1.2.0/24
 //! ```
 
-use std::fs;
-use std::net::{IpAddr, SocketAddr};
-use std::path::PathBuf;
 use std::sync::atomic::Ordering::Relaxed;
 use std::thread;
-use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, ensure};
-use tabane_kit::bundle::{Bundle, DEVICE, Options, Protection, address};
-use tabane_kit::clock::wait_for;
-use tabane_kit::netns::{Namespace, Running};
 use tabane_kit::prerequisites::{DNSMASQ, ETCD, ETCDCTL};
-use tabane_kit::process;
-use tabane_kit::status::Questions;
-use tabane_kit::systemd::UNITS;
-use tabane_kit::topology::{Plan, Topology, address as address_of, nic};
 use tabane_kit::workload::etcd::Etcd;
 use tabane_kit::workload::fleet::{Dns, Follower, run};
-use tabane_kit::workload::sequence::{Pace, Sequence};
-use tabane_kit::workload::transfer::{Source, Transfer};
 use tempfile::TempDir;
 
-use crate::case::Case;
-use crate::case::Need::{self, Daemon, Tool};
-use crate::traffic::stage::{FAST, options, plan};
+use crate::traffic::prelude::*;
 use crate::traffic::systemd::page::ACCOUNTS;
 use crate::traffic::systemd::{self, KEY, SERVICE, machine_with};
 

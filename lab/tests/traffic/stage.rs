@@ -6,14 +6,8 @@ use std::path::Path;
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
-use tabane_kit::bundle::{self, Bundle, DEVICE, Options, address};
-use tabane_kit::clock::wait_for;
-use tabane_kit::counters::received_bytes;
-use tabane_kit::netns::Namespace;
-use tabane_kit::rate::Bitrate;
-use tabane_kit::status::{PathStatus, Questions};
-use tabane_kit::topology::{LinkPlan, Plan, Topology, nic};
-use tabane_kit::workload::transfer::{self, Source, Transfer};
+use tabane_kit::bundle::{Options, address};
+use tabane_kit::prelude::*;
 
 /// Rate of an ordinary link: fast enough to be quick, slow enough for any machine.
 pub(crate) const FAST: Bitrate = Bitrate::mbit(200);

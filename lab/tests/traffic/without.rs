@@ -1,24 +1,13 @@
 //! Features that a bundle is told to go without: the kernel's tables, counters and sockets show that it does, and that it
 //! would use them else.
 
-use std::fs;
-use std::net::SocketAddr;
 use std::os::fd::AsFd;
-use std::time::Duration;
 
-use anyhow::{Context, Result, ensure};
 use nix::sys::socket::{getsockopt, sockopt};
 use rustix::process::{Pid, PidfdFlags, PidfdGetfdFlags, pidfd_getfd, pidfd_open};
-use tabane_kit::bundle::{Bundle, DEVICE, Options, address};
-use tabane_kit::emulator::{Direction, Impairment};
-use tabane_kit::prerequisites::ETHTOOL;
-use tabane_kit::process;
-use tabane_kit::topology::{Plan, Topology, Wiring, nic};
-use tabane_kit::workload::sequence::{Outcome, Pace, Sequence};
+use tabane_kit::workload::sequence::Outcome;
 
-use crate::case::Need::{Daemon, Tool};
-use crate::case::{Case, DAEMON};
-use crate::traffic::stage::{FAST, brought, options, plan, ready, send_file, told, with_bundles};
+use crate::traffic::prelude::*;
 
 const FILE: u64 = 4 << 20;
 /// Files that are looked at: on a busy machine one may leave in single cells.

@@ -10,11 +10,10 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
 use serde::{Deserialize, Serialize};
+use tabane_kit::prelude::*;
 use tempfile::NamedTempFile;
 
 use crate::cgroup::Cgroup;
-use tabane_kit::counters::Usage;
-use tabane_kit::process::{self, Process};
 
 /// Words of bonnie++ about each phase, in their order.
 const PHASES: [&str; 3] = ["Writing intelligently...", "Rewriting...", "Reading intelligently..."];

@@ -10,9 +10,8 @@ use std::path::Path;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
+use tabane_kit::prelude::*;
 
-use tabane_kit::clock::wait_for;
-use tabane_kit::netns::Namespace;
 use tabane_kit::sandbox::Mounted;
 
 /// Where the server is told what to do.

@@ -8,8 +8,8 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
+use tabane_kit::prelude::*;
 
-use tabane_kit::prerequisites::Missing;
 use tabane_kit::workload::mpi::Mpi;
 
 /// The class that the papers run, and smaller ones.

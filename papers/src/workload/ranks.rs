@@ -11,10 +11,10 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
+use tabane_kit::prelude::*;
 
 use super::npb::exchange::Step;
-use tabane_kit::netns::Namespace;
-use tabane_kit::workload::{SILENCE_MAX, Stream, accept};
+use tabane_kit::workload::{SILENCE_MAX, accept};
 
 /// Bytes that are written and read at once.
 const CHUNK: usize = 64 << 10;

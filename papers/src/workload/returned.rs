@@ -5,9 +5,9 @@ use std::net::{Shutdown, SocketAddr, TcpStream};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
+use tabane_kit::prelude::*;
 
-use tabane_kit::netns::{Namespace, joined};
-use tabane_kit::workload::{Stream, accept};
+use tabane_kit::workload::accept;
 
 /// Bytes that are read and written at once.
 const CHUNK: usize = 64 << 10;

@@ -9,11 +9,10 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, ensure};
 use tabane_io::PacketSocket;
 use tabane_io::packet::FRAME_MAX;
+use tabane_kit::prelude::*;
 
 use super::forge::{Forger, Stranger};
 use super::frame::{Recording, datagrams, frames};
-use tabane_kit::netns::{Namespace, Running};
-use tabane_kit::topology::{Topology, nic};
 
 /// The link on which it is.
 pub(super) const LINK: usize = 0;

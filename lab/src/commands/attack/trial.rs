@@ -11,15 +11,7 @@ use nix::errno::Errno;
 use serde::Serialize;
 use tabane_io::PacketSocket;
 use tabane_io::packet::{FRAME_MAX, HEADER};
-use tabane_kit::bundle::{self, Bundle, DEVICE};
-use tabane_kit::clock::{monotonic_ns, wait_for};
-use tabane_kit::counters::used_during;
-use tabane_kit::netns::{Namespace, Running};
-use tabane_kit::process;
-use tabane_kit::status::{Questions, Status};
-use tabane_kit::topology::nic;
-use tabane_kit::workload::sequence::{Pace, Sequence};
-use tabane_kit::workload::transfer::{Source, Transfer};
+use tabane_kit::prelude::*;
 
 use super::forge::{Attack, FORGED_ETHERTYPE, Forger};
 use super::frame::{FROM_MAC, TO_MAC};

@@ -4,12 +4,9 @@ use std::net::{IpAddr, Ipv4Addr};
 use std::path::Path as FilePath;
 
 use anyhow::Result;
+use tabane_kit::prelude::*;
 
-use tabane_kit::bonding;
-use tabane_kit::bundle::{self, Bundle, Protection, Window};
-use tabane_kit::netns::Namespace;
-use tabane_kit::topology::{LinkPlan, Plan, Topology, Wiring, address};
-use tabane_kit::workload::Stream;
+use tabane_kit::topology::address;
 
 /// A way from the first host to the second.
 pub(super) struct Path {

@@ -10,14 +10,9 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
 use serde::{Deserialize, Serialize};
-use tabane_kit::bundle::{self, Bundle};
-use tabane_kit::clock::wait_for;
-use tabane_kit::netns::{Namespace, joined};
-use tabane_kit::progress;
-use tabane_kit::status::{Questions, Status};
+use tabane_kit::prelude::*;
 use tabane_kit::workload::delivery::{self, Delivery, Taker};
 use tabane_kit::workload::ping_pong::{Pings, ping};
-use tabane_kit::workload::transfer::Source;
 
 use super::{BACK, LIMIT, LOST, MET, Options};
 

@@ -13,9 +13,7 @@ use nix::sys::signal::Signal;
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 use serde::Serialize;
-use tabane_kit::bundle::{Bundle, DEVICE};
-use tabane_kit::emulator::{Direction, Impairment};
-use tabane_kit::topology::{Plan, Topology, Wiring, nic};
+use tabane_kit::prelude::*;
 use tabane_proto::PolicyKind;
 
 /// How long a fault of a link lasts, in milliseconds.

@@ -5,13 +5,10 @@ use std::time::Duration;
 
 use anyhow::Result;
 use serde::Serialize;
+use tabane_kit::prelude::*;
 
-use tabane_kit::bundle;
-use tabane_kit::clock::{milliseconds_between, monotonic_ns};
-use tabane_kit::topology::Topology;
 use tabane_kit::workload::SILENCE_MAX;
-use tabane_kit::workload::sequence::{self, Pace, Sequence};
-use tabane_kit::workload::transfer::{self, Carrier, Source, Transfer};
+use tabane_kit::workload::transfer::Carrier;
 
 /// The file that each connection carries again and again: small, so that the last copy ends soon.
 const FILE_BYTES: u64 = 1 << 20;

@@ -1,26 +1,15 @@
 //! What limits one connection, and whether `tabane why` names it.
 
 use std::io::Write;
-use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
-use std::time::{Duration, Instant};
+use std::net::{TcpListener, TcpStream, UdpSocket};
 
-use anyhow::{Context, Result, ensure};
 use rustix::process::setpriority_process;
-use tabane_kit::bundle::{Bundle, DEVICE, Options, address};
-use tabane_kit::clock::wait_for;
-use tabane_kit::emulator::Impairment;
 use tabane_kit::machine::processors as processors_of_the_machine;
-use tabane_kit::netns::{Namespace, joined};
-use tabane_kit::process::{self, Process};
-use tabane_kit::rate::Bitrate;
-use tabane_kit::status::{PathState, Status};
-use tabane_kit::topology::{LinkPlan, Plan, Topology, Wiring};
-use tabane_kit::workload::transfer::{Source, Transfer};
 
 use super::nics::{BROKEN, Staged, over, staged};
 use super::{Group, Said, Way, why};
 use crate::traffic::data_path::wrapped;
-use crate::traffic::stage::{FAST, options, plan, whole, with_bundles};
+use crate::traffic::prelude::*;
 
 /// What a link carries: so little that a busy machine fills it.
 const RATE: Bitrate = Bitrate::mbit(20);

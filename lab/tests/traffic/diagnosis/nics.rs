@@ -3,25 +3,16 @@
 use std::io::{IoSlice, IoSliceMut, Write};
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use anyhow::{Context, Result, ensure};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use tabane_io::packet::FRAME_MAX;
 use tabane_io::{Offload, Tap, TapQueue, TapSpec};
-use tabane_kit::bundle::{Bundle, DEVICE, Options, program};
-use tabane_kit::emulator::Impairment;
-use tabane_kit::netns::{Namespace, Running};
 use tabane_kit::prerequisites::require_priority;
-use tabane_kit::process;
-use tabane_kit::status::{PathState, Status};
-use tabane_kit::topology::{LinkPlan, Plan, Topology, Wiring, nic};
 use tempfile::NamedTempFile;
 
 use super::bundle::ethtool;
 use super::{Group, Said, Way, doctor, named};
-use crate::case::Need::{Daemon, That};
-use crate::case::{Case, DAEMON};
+use crate::traffic::prelude::*;
 use crate::traffic::routed::{Ip, end, lay, start};
-use crate::traffic::stage::{FAST, plan, with_links};
 
 /// A NIC of which any speed can be said.
 const ADJUSTABLE: &str = "eth9";
