@@ -161,12 +161,11 @@ fn fault(
     mend_link: impl FnOnce(&Topology) -> Result<Moment>,
 ) -> Result<(Duration, Duration, u64)> {
     let options = kernel("active-backup", &["--primary", &nic(VICTIM)])?;
-    let (mut left, mut stood, mut again) = (Duration::ZERO, Duration::ZERO, 0);
     let plan = Plan { links: vec![LinkPlan::unshaped(); LINKS], ..plan(&[FAST; LINKS]) };
     with_bundles(plan, &options, |topology, bundles| {
         Bundle::wait_for_programs(bundles)?;
         let before = carried(&bundles[0])?;
-        let (mut broken, mut mended) = (0, 0);
+        let (mut left, mut again, mut broken, mut mended) = (Duration::ZERO, 0, 0, 0);
         let outcome = under_a_file(topology, FILE, || {
             (0..UNDER_WAY).try_for_each(|_| carry(topology, VICTIM))?;
             broken = break_link(topology)?.before_ns;
@@ -188,10 +187,8 @@ fn fault(
             let bytes = after[link][0] - before[link][0];
             ensure!(bytes > FILE / 16, "{bytes} bytes by programs over link {link}");
         }
-        stood = outcome.gaps.longest_within(broken, mended).length;
-        Ok(())
-    })?;
-    Ok((left, stood, again))
+        Ok((left, outcome.gaps.longest_within(broken, mended).length, again))
+    })
 }
 
 /// Each flow keeps its link: nothing is overtaken or lost, and cells carry next to nothing. Connections are divided among the links, with

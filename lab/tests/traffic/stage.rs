@@ -31,30 +31,30 @@ pub(crate) fn options_with(arguments: &[&str]) -> Result<Options> {
 }
 
 /// Runs `test` over bundles on all hosts of `plan`, and checks that they end cleanly.
-pub(crate) fn with_bundles(
+pub(crate) fn with_bundles<T>(
     plan: Plan,
     options: &Options,
-    test: impl FnOnce(&Topology, &mut [Bundle<'_>]) -> Result<()>,
-) -> Result<()> {
+    test: impl FnOnce(&Topology, &mut [Bundle<'_>]) -> Result<T>,
+) -> Result<T> {
     let topology = Topology::build(plan)?;
     with_links(&topology, &topology.nics(), options, test)
 }
 
 /// The same over `links`, as after `--link`, on the hosts of `topology`.
-pub(crate) fn with_links(
+pub(crate) fn with_links<T>(
     topology: &Topology,
     links: &[String],
     options: &Options,
-    test: impl FnOnce(&Topology, &mut [Bundle<'_>]) -> Result<()>,
-) -> Result<()> {
+    test: impl FnOnce(&Topology, &mut [Bundle<'_>]) -> Result<T>,
+) -> Result<T> {
     let mut bundles = Bundle::start_over(topology, links, options)?;
-    test(topology, &mut bundles)?;
+    let tested = test(topology, &mut bundles)?;
     Bundle::stop_all(bundles)?;
     for host in topology.hosts() {
         let devices = host.ip("-brief link")?;
         ensure!(!devices.contains(DEVICE), "{DEVICE} outlived its daemon in {}: {devices}", host.name());
     }
-    Ok(())
+    Ok(tested)
 }
 
 /// Waits until two bundles see each other over so many links.
