@@ -7,16 +7,10 @@
 //! the server's its kernel threads with its bundle; the rest is work of the kernel that belongs to no process. The client's memory
 //! is limited by a control group where the paper does it by the kernel's command line.
 
-use std::fs;
-use std::time::Duration;
-
-use anyhow::{Context, Result};
-use tabane_kit::prelude::*;
-
 use super::Experiment;
-use super::outcome::{Outcome, spread};
-use super::setting::{self, Setting};
+use super::setting;
 use super::way::{self, WAYS, Way};
+use crate::prelude::*;
 use crate::workload::bonnie::{self, Figures, Phase, Sides};
 use crate::workload::nfs;
 

@@ -5,18 +5,15 @@
 //! through bundles, of which a part is the wait for two polls.
 
 use std::io::IoSlice;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
-use crate::device::exchange::{WITH_BUG, WITHOUT_BUG};
-use anyhow::{Context, Result};
 use tabane_io::{Link, MemLink, MemSpec, ReceiveBuffer, Sent};
-use tabane_kit::prelude::*;
 use tabane_shm_ring::{MESSAGE_MAX, Shape};
 
 use super::memory::{Hosts, INTERVAL, Speed};
-use super::outcome::Outcome;
-use super::setting::Setting;
 use super::swept::{self, one};
+use crate::device::exchange::{WITH_BUG, WITHOUT_BUG};
+use crate::prelude::*;
 use crate::slot_device::RING;
 
 /// Bytes of a message.

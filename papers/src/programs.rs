@@ -3,20 +3,14 @@
 //! The paper expects MPI to gain (section 7), and measures no program. As in P2, the exchange of the NAS Parallel Benchmarks is
 //! replayed unless `--npb` names where their programs are. The server of NFS is nfs-ganesha, for the kernel may have none.
 
-use std::net::IpAddr;
-
-use anyhow::{Result, ensure};
-use tabane_kit::prelude::*;
-
-use super::memory::{Hosts, Speed};
-use super::outcome::{Outcome, times};
-use super::parallel::{ALIKE, GAINS, list, speeds};
-use super::setting::Setting;
-use super::swept;
-use crate::workload::npb::exchange::{Class, Kernel};
-use tabane_kit::topology::address;
 use tabane_kit::workload::app::App;
 use tabane_kit::workload::ganesha;
+
+use super::memory::{Hosts, Speed};
+use super::parallel::{ALIKE, GAINS, list, speeds};
+use super::swept;
+use crate::prelude::*;
+use crate::workload::npb::exchange::{Class, Kernel};
 
 /// Hosts, of which each has a rank.
 const HOSTS: usize = 4;

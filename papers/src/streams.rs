@@ -1,13 +1,8 @@
 //! P0's senders: processes that send as fast as they can, counted in the paper's periods of 10 s (`tabane probe stream`).
 
-use std::net::IpAddr;
-
-use anyhow::{Context, Result};
-use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use tabane_kit::prelude::*;
 
-use super::setting::Setting;
+use crate::prelude::*;
 
 /// Length of a period: after it, balance-tlb associates senders and NICs anew.
 pub(super) const PERIOD_SECONDS: usize = 10;

@@ -1,17 +1,12 @@
 //! `tabane probe sweep` between two hosts of this machine, beside what is simulated.
 
-use std::net::IpAddr;
-
-use anyhow::{Context, Result};
 use tabane_engine::fragments::Fragments;
 use tabane_engine::reclaim::Method;
-use tabane_kit::prelude::*;
-use tabane_kit::topology::address;
 
-use super::setting::Setting;
 use crate::device::exchange::{self, Machines};
 use crate::device::oc48;
 use crate::device::sender::{Load, Machine, Payload, Sent};
+use crate::prelude::*;
 
 /// How long each combination is measured.
 const SECONDS: &str = "0.5";

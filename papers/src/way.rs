@@ -1,12 +1,6 @@
 //! What joins the hosts where bundles are compared with Linux bonding: one link, a bond, or a bundle.
 
-use std::net::IpAddr;
-
-use anyhow::Result;
-use tabane_kit::prelude::*;
-
-use super::setting::Setting;
-use tabane_kit::topology::address;
+use crate::prelude::*;
 
 /// What joins the hosts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
