@@ -1,17 +1,14 @@
 //! The command line of `tabane-lab`: one subcommand per experiment, each in a sandbox of its own; what runs scenarios; and what compares
 //! reports.
 
-use std::process::ExitCode;
-
-use anyhow::Result;
 use clap::{CommandFactory, Parser, Subcommand};
-use tabane_kit::prelude::*;
 use tabane_kit::report::Limits;
 use tabane_kit::sandbox::{self, Side};
 
 use crate::commands::{
     attack, bench, compare, demo, engines, figures, guests, moderation, nics, soak, trace,
 };
+use crate::prelude::*;
 use crate::scenario::{self, Known};
 
 /// Experiments with bundles in network namespaces; nothing outside them is touched.

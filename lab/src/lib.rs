@@ -5,6 +5,7 @@
 
 pub mod cli;
 pub mod commands;
+mod prelude;
 pub mod scenario;
 
 /// Three digits that matter, or all before the point; whole numbers as they are.

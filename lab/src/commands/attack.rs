@@ -19,16 +19,12 @@ mod frame;
 mod hostile;
 mod trial;
 
-use std::path::Path;
-use std::process::{Command, ExitCode};
-use std::time::Duration;
+use std::process::Command;
 
-use anyhow::Result;
-use clap::builder::RangedU64ValueParser;
-use clap::{Args, ValueEnum};
+use clap::ValueEnum;
 use serde_json::{Value, json};
-use tabane_kit::prelude::*;
 
+use crate::prelude::*;
 use forge::{Attack, Stranger};
 use hostile::Hostile;
 use trial::Figures;

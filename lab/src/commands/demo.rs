@@ -4,20 +4,10 @@
 //! 2. A switch becomes a black hole while iperf3 and a checksummed transfer run, and comes back.
 //! 3. What was found, against what is wanted.
 
-use std::net::{IpAddr, SocketAddr};
-use std::path::Path;
-use std::process::ExitCode;
-use std::thread;
-use std::time::{Duration, Instant};
-
-use anyhow::Result;
-use clap::Args;
-use clap::builder::RangedU64ValueParser;
 use serde_json::json;
-use tabane_kit::prelude::*;
 use tabane_kit::strip::Strip;
-use tabane_kit::topology::address;
 
+use crate::prelude::*;
 use crate::scenario::{Faults, Figure, Measure};
 
 /// What the command needs besides the sandbox's own tools.

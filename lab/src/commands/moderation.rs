@@ -3,18 +3,11 @@
 //! A NIC that waits before it interrupts hands over many packets at once. Over two NICs these are two heaps, and who takes
 //! packets as they come takes one heap first: P2 names that as the main cause of reordering. [`super::pair`] joins the guests.
 
-use std::fs;
-use std::net::SocketAddr;
-use std::path::Path;
-use std::process::ExitCode;
-use std::time::Duration;
-
-use anyhow::{Context, Result};
-use serde::{Deserialize, Serialize};
 use tabane_kit::guest::Model;
 use tabane_kit::guest::pair::{self, ANSWER_WITHIN, Answers, Talk};
-use tabane_kit::prelude::*;
 use tabane_kit::workload::sequence::Receiving;
+
+use crate::prelude::*;
 
 pub use super::pair::PairOptions as Options;
 use super::pair::Way;

@@ -8,19 +8,11 @@
 //!
 //! The cables are sockets of the two QEMUs. Each guest runs the same command: the first asks, the other answers.
 
-use std::net::IpAddr;
-use std::path::Path;
-use std::time::Duration;
-
-use anyhow::{Context, Result};
-use clap::Args;
-use clap::builder::RangedU64ValueParser;
 use serde::de::DeserializeOwned;
-use serde::{Deserialize, Serialize};
-use tabane_kit::prelude::*;
-
 use tabane_kit::guest::{Model, pair};
 use tabane_kit::workload::ping_pong::ping;
+
+use crate::prelude::*;
 
 /// Links that are used together.
 pub(super) const LINKS: usize = 2;

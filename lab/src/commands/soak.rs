@@ -11,18 +11,11 @@
 mod agenda;
 mod connections;
 
-use std::process::ExitCode;
-use std::time::{Duration, Instant};
-use std::{fs, thread};
-
-use anyhow::{Context, Result};
-use clap::Args;
-use clap::builder::RangedU64ValueParser;
 use serde_json::json;
-use tabane_kit::prelude::*;
 use tabane_kit::status::PeerStatus;
 use tabane_kit::strip;
 
+use crate::prelude::*;
 use agenda::{Agenda, Event};
 use connections::{Connections, Fate};
 

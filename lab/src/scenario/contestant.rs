@@ -1,20 +1,16 @@
 //! Who carries the flows, and how each makes one path of the links: nobody, a bundle, the kernel, or another program.
 
-use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpStream};
-use std::path::Path;
-use std::time::Duration;
+use std::net::{Ipv4Addr, TcpStream};
 
-use anyhow::Result;
-use serde::{Deserialize, Deserializer, Serialize, Serializer};
-use tabane_kit::prelude::*;
+use serde::{Deserializer, Serializer};
 use tabane_kit::prerequisites::{TEAMNL, is_installed};
-use tabane_kit::topology::address;
 use tabane_kit::workload::wait_until_listening;
 use tabane_kit::workload::watchers::Watchers;
 use tabane_proto::PolicyKind;
 
 use super::plan::{Place, Scenario};
 use super::units::{Form, named};
+use crate::prelude::*;
 
 /// How long a path of the kernel's may take to carry its first packet; LACP needs some seconds.
 const CARRIES_WITHIN: Duration = Duration::from_secs(20);

@@ -1,9 +1,8 @@
 //! The figures that a run can give, the same ones in every place, and one run's values of them.
 
-use anyhow::Result;
-use serde::{Deserialize, Serialize};
 use tabane_kit::emulator::Counters;
-use tabane_kit::prelude::*;
+
+use crate::prelude::*;
 
 /// Makes [`Figure`] of a table: its variant, name in files, name for people, unit.
 macro_rules! figures {

@@ -2,13 +2,12 @@
 //! several cases: a row per case and contestant, figure beside figure.
 
 use serde_json::{Value, json};
-use tabane_kit::prelude::*;
 
 use super::contestant::Contestant;
 use super::figure::{Figure, Measure};
 use super::plan::{FlowKind, Place, Scenario, Want};
 use super::{Outcome, Run, Seen};
-use crate::number;
+use crate::prelude::*;
 
 /// What counts as offered, in percent: a datagram or two may miss the end.
 const OFFERED_MIN: f64 = 99.0;

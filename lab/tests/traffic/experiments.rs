@@ -8,7 +8,6 @@ use tabane_kit::process::Ending;
 use crate::traffic::prelude::*;
 
 /// Demonstrations of which one has to keep its promise on time: who else uses the CPUs can stall any.
-
 const ATTEMPTS: usize = 3;
 /// One connection's speed over two links, in parts of its speed over one.
 const RATIO_MIN: f64 = 1.85;

@@ -3,16 +3,13 @@
 use std::io::ErrorKind;
 use std::net::Ipv6Addr;
 use std::sync::atomic::Ordering;
-use std::thread;
-use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, ensure};
 use tabane_io::PacketSocket;
 use tabane_io::packet::FRAME_MAX;
-use tabane_kit::prelude::*;
 
 use super::forge::{Forger, Stranger};
 use super::frame::{Recording, datagrams, frames};
+use crate::prelude::*;
 
 /// The link on which it is.
 pub(super) const LINK: usize = 0;

@@ -1,22 +1,17 @@
 //! One attack: what the connections get without it, with it and without it again, and what the victim took.
 
 use std::io::ErrorKind;
-use std::net::SocketAddr;
 use std::sync::atomic::Ordering;
-use std::thread;
-use std::time::Duration;
 
-use anyhow::{Context, Result, ensure};
 use nix::errno::Errno;
-use serde::Serialize;
 use tabane_io::PacketSocket;
 use tabane_io::packet::{FRAME_MAX, HEADER};
-use tabane_kit::prelude::*;
 
 use super::forge::{Attack, FORGED_ETHERTYPE, Forger};
 use super::frame::{FROM_MAC, TO_MAC};
 use super::hostile::{LINK, mac};
 use super::{LINKS, Scene, with_key};
+use crate::prelude::*;
 
 /// The host that is attacked, and the one that the hostile node pretends to be.
 pub(super) const VICTIM: usize = 1;

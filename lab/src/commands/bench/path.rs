@@ -1,12 +1,9 @@
 //! The paths that are compared: how each is built, from bare cables to a bundle over them, and what stays in memory.
 
-use std::net::{IpAddr, Ipv4Addr};
+use std::net::Ipv4Addr;
 use std::path::Path as FilePath;
 
-use anyhow::Result;
-use tabane_kit::prelude::*;
-
-use tabane_kit::topology::address;
+use crate::prelude::*;
 
 /// A way from the first host to the second.
 pub(super) struct Path {

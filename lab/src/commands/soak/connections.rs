@@ -1,14 +1,9 @@
 //! What has to live on: connections between the hosts, both ways, every byte of which is checked.
 
-use std::net::SocketAddr;
-use std::time::Duration;
-
-use anyhow::Result;
-use serde::Serialize;
-use tabane_kit::prelude::*;
-
 use tabane_kit::workload::SILENCE_MAX;
 use tabane_kit::workload::transfer::Carrier;
+
+use crate::prelude::*;
 
 /// The file that each connection carries again and again: small, so that the last copy ends soon.
 const FILE_BYTES: u64 = 1 << 20;
