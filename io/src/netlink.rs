@@ -8,6 +8,8 @@
 mod detail;
 mod device;
 mod diag;
+#[cfg(feature = "lab")]
+mod lay;
 mod nic;
 mod watch;
 
@@ -23,8 +25,8 @@ use thiserror::Error;
 
 pub use detail::{NicAddress, NicDetail, NicStatistics, Parent, nic_details, nic_statistics};
 pub use device::{
-    DeviceSettings, add_address, add_bridge, add_cable, add_pair, delete_device, plug, remove_address,
-    set_device, set_port, set_qdisc, set_qdisc_noqueue,
+    DeviceSettings, add_address, add_pair, delete_device, remove_address, set_device, set_qdisc,
+    set_qdisc_noqueue,
 };
 pub use diag::{SocketState, TcpState, tcp_sockets, udp_sockets};
 #[cfg(feature = "lab")]

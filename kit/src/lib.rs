@@ -17,6 +17,7 @@ pub mod counters;
 pub mod emulator;
 pub mod guest;
 pub mod machine;
+pub mod prelude;
 pub mod progress;
 pub mod prometheus;
 pub mod rate;

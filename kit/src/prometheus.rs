@@ -10,11 +10,10 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 use std::{env, fs, thread};
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, bail};
 use serde_json::Value;
 use tempfile::TempDir;
 
-use crate::clock::wait_for;
 use crate::netns::Namespace;
 use crate::prerequisites::{Missing, is_installed};
 use crate::process::{self, Process};
@@ -99,28 +98,27 @@ impl<'a> Server<'a> {
         let mut command = host.command(program("prometheus"));
         command.arg("--config.file").arg(&file).arg("--storage.tsdb.path").arg(directory.path().join("data"));
         command.args(["--web.listen-address", ADDRESS, "--log.level", "warn"]);
-        let mut server = Server { host, process: Process::start(command)?, _directory: directory };
-        let answers = wait_for("a Prometheus that answers", ANSWERS_WITHIN, || {
-            ensure!(server.process.is_running()?, "Prometheus has ended");
-            Ok(server.ask("vector(1)").ok())
-        });
-        match answers {
-            Ok(_) => Ok(server),
-            Err(error) => Err(error.context(server.process.stop()?.last_words())),
-        }
+        let (process, _) =
+            Process::start(command)?
+                .until("a Prometheus that answers", ANSWERS_WITHIN, || Ok(asked(host, "vector(1)").ok()))?;
+        Ok(Server { host, process, _directory: directory })
     }
 
     /// What a query finds at this moment: samples with their labels.
     pub fn ask(&self, query: &str) -> Result<Vec<Value>> {
-        let mut command = self.host.command(program("promtool"));
-        command.args(["query", "instant", "--format", "json", &format!("http://{ADDRESS}"), query]);
-        Ok(serde_json::from_str(&process::run(&mut command)?)?)
+        asked(self.host, query)
     }
 
     /// Ends it.
     pub fn stop(self) -> Result<()> {
         self.process.stop()?.success("Prometheus told to stop").map(drop)
     }
+}
+
+fn asked(host: &Namespace, query: &str) -> Result<Vec<Value>> {
+    let mut command = host.command(program("promtool"));
+    command.args(["query", "instant", "--format", "json", &format!("http://{ADDRESS}"), query]);
+    Ok(serde_json::from_str(&process::run(&mut command)?)?)
 }
 
 /// A program, where it was put or where programs are.

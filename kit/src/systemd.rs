@@ -18,7 +18,7 @@ use tempfile::TempDir;
 use crate::clock::wait_for;
 use crate::netns::Namespace;
 use crate::prerequisites::{Missing, is_all_powerful};
-use crate::process::{self, Ending, Process};
+use crate::process::{self, Process};
 
 /// Furnishes the container and becomes systemd.
 const BOOT: &str = include_str!("systemd/boot.sh");
@@ -71,26 +71,14 @@ impl Systemd {
         let mut command = host.command("sh");
         command.args(["-c", "echo $$ >\"$0\" && exec \"$@\""]).arg(group.path.join("cgroup.procs"));
         command.arg(inner.get_program()).args(inner.get_args());
-        let mut process = Process::start(command)?;
+        let process = Process::start(command)?;
         let outer = process.pid();
-        let up = wait_for("a service manager", WITHIN, || {
-            ensure!(process.is_running()?, "the service manager has ended");
+        let (process, pid) = process.until("a service manager", WITHIN, || {
             let Some(pid) = manager_below(outer) else { return Ok(None) };
             let state = process::run(enter(pid, "systemctl").arg("is-system-running"));
             Ok(state.is_ok_and(|state| state.trim() == "running").then_some(pid))
-        });
-        let mut systemd = Systemd { process: Some(process), pid: 0, _group: group, _stage: stage };
-        match up {
-            Ok(pid) => {
-                systemd.pid = pid;
-                Ok(systemd)
-            }
-            Err(error) => {
-                let words =
-                    systemd.end().map_or_else(|error| format!("{error:#}"), |ending| ending.last_words());
-                Err(error.context(words))
-            }
-        }
+        })?;
+        Ok(Systemd { process: Some(process), pid, _group: group, _stage: stage })
     }
 
     /// `program`, to be started in the container.
@@ -114,16 +102,12 @@ impl Systemd {
     pub fn property(&self, unit: &str, name: &str) -> Result<String> {
         Ok(self.systemctl(&format!("show --value --property={name} {unit}"))?.trim().to_owned())
     }
-
-    /// Ends it and all its processes.
-    fn end(&mut self) -> Result<Ending> {
-        self.process.take().context("it has ended before")?.kill()
-    }
 }
 
+/// Ends all its processes.
 impl Drop for Systemd {
     fn drop(&mut self) {
-        let _ = self.end();
+        let _ = self.process.take().map(Process::kill);
     }
 }
 

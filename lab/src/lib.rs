@@ -3,7 +3,9 @@
 //! Crate `tabane-kit` is the equipment; crate `tabane-papers` has the papers' experiments.
 #![forbid(unsafe_code)]
 
+pub mod cli;
 pub mod commands;
+mod prelude;
 pub mod scenario;
 
 /// Three digits that matter, or all before the point; whole numbers as they are.

@@ -28,19 +28,10 @@ mod tests;
 mod trace;
 mod units;
 
-use std::path::{Path, PathBuf};
-use std::process::ExitCode;
-use std::time::Duration;
-
-use anyhow::Result;
-use clap::{Args, Subcommand};
-use serde::{Deserialize, Serialize};
-use tabane_kit::bundle::Common;
-use tabane_kit::prerequisites::{BUSYBOX, MODPROBE, QEMU, Tool};
-use tabane_kit::report::Report;
+use clap::Subcommand;
 use tabane_kit::sandbox::{self, Side};
-use tabane_kit::{guest, progress};
 
+use crate::prelude::*;
 use cases::{Case, Wish};
 use contestant::Contestant;
 pub(crate) use deaths::Faults;

@@ -5,13 +5,12 @@
 //! there is no tshark, these trials are reported as ignored.
 
 use std::fs;
-use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
 use tabane_io::ether;
 use tabane_kit::prerequisites::TSHARK;
-use tabane_proto::security::{Number, TAG};
+use tabane_proto::security::{Key, Number, TAG};
 use tabane_proto::wire::cell::{HEADER, Header, Kind, NO_RECORD};
 use tabane_proto::wire::handshake::{Message, Step};
 use tabane_proto::wire::heartbeat::{Heartbeat, Report, Sent};
@@ -22,6 +21,7 @@ use tabane_proto::{Name, NodeId};
 use tabane_seal::Cipher;
 
 use crate::case::{Case, NOTHING, Need};
+use crate::repository::{root, text};
 
 /// The longest message that is written here, in bytes.
 const ROOM: usize = 1_024;
@@ -33,17 +33,34 @@ const VNET: [u8; 10] = [1, 0x81, 54, 0, 0xa8, 0x05, 34, 0, 16, 0];
 /// A trial's name and what it does.
 type Named = (&'static str, fn() -> Result<()>);
 
-/// Blocks of the document, by name.
-const GOLDEN: [Named; 9] = [
-    ("header", golden_header),
-    ("record", golden_record),
-    ("cell", golden_cell),
-    ("hello", golden_hello),
-    ("heartbeat", golden_heartbeat),
-    ("repair", golden_repair),
-    ("handshake", golden_handshake),
-    ("sealed", golden_sealed),
-    ("ether", golden_ether),
+/// A block of the document, what the codec writes for it, and whether it reads the values back.
+type Golden = (&'static str, fn() -> Vec<u8>, fn(&[u8]) -> bool);
+
+const GOLDEN: [Golden; 9] = [
+    ("header", || cell(&header(Kind::Data), &[]), |bytes| Header::parse(bytes) == Ok(header(Kind::Data))),
+    (
+        "record",
+        || record_of(65_160, VNET, &[])[..PREFIX].to_vec(),
+        |bytes| {
+            let start = [bytes, &[0; RECORD_START_MIN - PREFIX]].concat();
+            record::parse(&start) == Ok(Start::Frame(65_170))
+        },
+    ),
+    ("cell", || smallest_cell(7), |_| true),
+    ("hello", || emitted(|payload| hello().emit(payload)), |bytes| Hello::parse(bytes) == Ok(hello())),
+    (
+        "heartbeat",
+        || emitted(|payload| heartbeat().emit(payload)),
+        |bytes| Heartbeat::parse(bytes) == Ok(heartbeat()),
+    ),
+    ("repair", || emitted(|payload| request().emit(payload)), |bytes| Request::parse(bytes) == Ok(request())),
+    ("handshake", || initiation().emit(), |bytes| Message::parse(bytes) == Ok(initiation())),
+    ("sealed", || sealed_cell(), opens),
+    (
+        "ether",
+        || [&ether::ethernet(ether::GROUP, [2, 0, 0, 0, 0, 1])[..], &ether::head(7_420, 50)].concat(),
+        |_| true,
+    ),
 ];
 
 const DISSECTED: [Named; 10] = [
@@ -60,11 +77,18 @@ const DISSECTED: [Named; 10] = [
 ];
 
 pub(crate) fn cases() -> Vec<Case> {
-    let golden = GOLDEN.iter().map(|(name, run)| Case::new(format!("golden::{name}"), NOTHING, run));
+    let golden = GOLDEN.map(|(name, written, is_read)| {
+        Case::new(format!("golden::{name}"), NOTHING, move || {
+            let bytes = golden(name)?;
+            assert_eq!(written(), bytes);
+            ensure!(is_read(&bytes), "{name} is read otherwise");
+            Ok(())
+        })
+    });
     let tshark = [Need::Tool(TSHARK)];
     let dissected = DISSECTED.iter().map(|(name, run)| Case::new(format!("dissected::{name}"), tshark, run));
     let complete = Case::new("golden::every_block_is_compared", NOTHING, every_block_is_compared);
-    golden.chain(dissected).chain([complete]).collect()
+    golden.into_iter().chain(dissected).chain([complete]).collect()
 }
 
 // The values, those of the unit tests in `proto`.
@@ -194,99 +218,47 @@ fn smallest_cell(link_seq: u32) -> Vec<u8> {
 
 // The document against the codec.
 
-fn golden_header() -> Result<()> {
-    let bytes = golden("header")?;
-    assert_eq!(cell(&header(Kind::Data), &[]), bytes);
-    assert_eq!(Header::parse(&bytes), Ok(header(Kind::Data)));
-    Ok(())
+fn key() -> Box<dyn Key> {
+    Cipher::Aes256Gcm.key(&std::array::from_fn(|at| u8::try_from(at).unwrap_or_default()))
 }
 
-fn golden_record() -> Result<()> {
-    let mut bytes = golden("record")?;
-    assert_eq!(record_of(65_160, VNET, &[])[..PREFIX], bytes);
-    bytes.resize(RECORD_START_MIN, 0);
-    assert_eq!(record::parse(&bytes), Ok(Start::Frame(65_170)));
-    Ok(())
-}
+/// The number under which the smallest cell is sealed.
+const SEALED_AS: Number = Number { link: 0, seq: 0x1_0000_0007 };
 
-fn golden_cell() -> Result<()> {
-    assert_eq!(smallest_cell(7), golden("cell")?);
-    Ok(())
-}
-
-fn golden_hello() -> Result<()> {
-    let bytes = golden("hello")?;
-    assert_eq!(emitted(|payload| hello().emit(payload)), bytes);
-    assert_eq!(Hello::parse(&bytes), Ok(hello()));
-    Ok(())
-}
-
-fn golden_heartbeat() -> Result<()> {
-    let bytes = golden("heartbeat")?;
-    assert_eq!(emitted(|payload| heartbeat().emit(payload)), bytes);
-    assert_eq!(Heartbeat::parse(&bytes), Ok(heartbeat()));
-    Ok(())
-}
-
-fn golden_repair() -> Result<()> {
-    let bytes = golden("repair")?;
-    assert_eq!(emitted(|payload| request().emit(payload)), bytes);
-    assert_eq!(Request::parse(&bytes), Ok(request()));
-    Ok(())
-}
-
-fn golden_handshake() -> Result<()> {
-    let bytes = golden("handshake")?;
-    assert_eq!(initiation().emit(), bytes);
-    assert_eq!(Message::parse(&bytes), Ok(initiation()));
-    Ok(())
-}
-
-fn golden_sealed() -> Result<()> {
-    let key = Cipher::Aes256Gcm.key(&std::array::from_fn(|at| u8::try_from(at).unwrap_or_default()));
-    let number = Number { link: 0, seq: 0x1_0000_0007 };
+/// The smallest cell of the first epoch.
+fn first_cell() -> Vec<u8> {
     let mut clear = smallest_cell(7);
     clear[1] = 1;
-    let (header, payload) = clear.split_at(HEADER);
-    let mut sealed = vec![0; payload.len() + TAG];
-    key.seal(number, header, payload, &mut sealed);
-    let golden = golden("sealed")?;
-    assert_eq!([header, &sealed].concat(), golden);
-    let (header, sealed) = golden.split_at(HEADER);
-    let mut sealed = sealed.to_vec();
-    assert!(key.open(number, header, &mut sealed));
-    assert_eq!(sealed[..payload.len()], *payload);
-    Ok(())
+    clear
 }
 
-fn golden_ether() -> Result<()> {
-    let header = ether::ethernet(ether::GROUP, [2, 0, 0, 0, 0, 1]);
-    assert_eq!([&header[..], &ether::head(7_420, 50)].concat(), golden("ether")?);
-    Ok(())
+fn sealed_cell() -> Vec<u8> {
+    let clear = first_cell();
+    let (header, payload) = clear.split_at(HEADER);
+    let mut sealed = vec![0; payload.len() + TAG];
+    key().seal(SEALED_AS, header, payload, &mut sealed);
+    [header, &sealed].concat()
+}
+
+fn opens(bytes: &[u8]) -> bool {
+    let (header, sealed) = bytes.split_at(HEADER);
+    let mut sealed = sealed.to_vec();
+    key().open(SEALED_AS, header, &mut sealed) && first_cell()[HEADER..] == sealed[..sealed.len() - TAG]
 }
 
 fn every_block_is_compared() -> Result<()> {
-    let text = specification()?;
+    let text = text("docs/wire.md")?;
     let mut blocks: Vec<&str> = text.lines().filter_map(|line| line.strip_prefix("```golden ")).collect();
     blocks.sort_unstable();
-    let mut compared = GOLDEN.map(|(name, _)| name);
+    let mut compared = GOLDEN.map(|(name, ..)| name);
     compared.sort_unstable();
     assert_eq!(blocks, compared);
     Ok(())
 }
 
-fn docs() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs")
-}
-
-fn specification() -> Result<String> {
-    let path = docs().join("wire.md");
-    fs::read_to_string(&path).with_context(|| path.display().to_string())
-}
-
 /// The bytes in the block `golden NAME` of the document: hexadecimal, up to the `;` of each line.
 fn golden(name: &str) -> Result<Vec<u8>> {
-    let text = specification()?;
+    let text = text("docs/wire.md")?;
     let opening = format!("```golden {name}");
     let block = text.lines().skip_while(|line| *line != opening).skip(1).take_while(|line| *line != "```");
     let digits = block.flat_map(|line| line.split(';').next().unwrap_or_default().split_whitespace());
@@ -299,33 +271,13 @@ fn dissected_hello() -> Result<()> {
     let cell = cell(&header(Kind::Hello), &emitted(|payload| hello().emit(payload)));
     shows(
         &cell,
-        &[
-            ("tabane.kind", "1"),
-            ("tabane.session", "0xbeef"),
-            ("tabane.hello.node", "02:00:00:00:00:01"),
-            ("tabane.hello.port", "7420"),
-            ("tabane.hello.incarnation", "0x1122334455667788"),
-            ("tabane.hello.group", "0x0000000000000099"),
-            ("tabane.hello.session", "0x0102"),
-            ("tabane.hello.your_session", "0x0000"),
-            ("tabane.hello.cell_max", "1452"),
-            ("tabane.hello.link", "1"),
-            ("tabane.hello.workers", "1"),
-            ("tabane.hello.takes_uso", "1"),
-            ("tabane.hello.leaves", "0"),
-            ("tabane.hello.seals", "0"),
-            ("tabane.hello.asks", "0"),
-            ("tabane.hello.pauses", "0"),
-            ("tabane.hello.ends", "0"),
-            ("tabane.hello.drains", "0"),
-            ("tabane.hello.states", "1"),
-            ("tabane.hello.name", "h1"),
-            ("tabane.hello.receives", "50000"),
-            ("tabane.hello.further", "0x03"),
-            ("tabane.hello.kernel_mac", "02:00:00:00:00:03"),
-            ("tabane.hello.kernel_port", "7421"),
-            ("tabane.hello.kernel_address", "fe80::3"),
-        ],
+        ".kind=1 .session=0xbeef .hello.node=02:00:00:00:00:01 .hello.port=7420 \
+         .hello.incarnation=0x1122334455667788 .hello.group=0x0000000000000099 \
+         .hello.session=0x0102 .hello.your_session=0x0000 .hello.cell_max=1452 .hello.link=1 \
+         .hello.workers=1 .hello.takes_uso=1 .hello.leaves=0 .hello.seals=0 .hello.asks=0 \
+         .hello.pauses=0 .hello.ends=0 .hello.drains=0 .hello.states=1 .hello.name=h1 \
+         .hello.receives=50000 .hello.further=0x03 .hello.kernel_mac=02:00:00:00:00:03 \
+         .hello.kernel_port=7421 .hello.kernel_address=fe80::3",
     )
 }
 
@@ -334,25 +286,11 @@ fn dissected_heartbeat() -> Result<()> {
     let cell = cell(&header(Kind::Heartbeat), &emitted(|payload| two_links.emit(payload)));
     shows(
         &cell,
-        &[
-            ("tabane.kind", "2"),
-            ("tabane.heartbeat.sent_at", "1"),
-            ("tabane.heartbeat.echo", "2"),
-            ("tabane.heartbeat.echo_age", "3"),
-            ("tabane.heartbeat.serial", "9"),
-            ("tabane.heartbeat.departed", "4,0"),
-            ("tabane.heartbeat.queued", "5,0"),
-            ("tabane.heartbeat.next", "6"),
-            ("tabane.heartbeat.count", "7"),
-            ("tabane.heartbeat.skew", "8"),
-            ("tabane.heartbeat.up", "1"),
-            ("tabane.heartbeat.delay", "16702650"),
-            ("tabane.heartbeat.probed_link", "0"),
-            ("tabane.heartbeat.probed", "10"),
-            ("tabane.heartbeat.carried_links", "1"),
-            ("tabane.heartbeat.carried", "11"),
-            ("tabane.heartbeat.padding", "0000"),
-        ],
+        ".kind=2 .heartbeat.sent_at=1 .heartbeat.echo=2 .heartbeat.echo_age=3 .heartbeat.serial=9 \
+         .heartbeat.departed=4,0 .heartbeat.queued=5,0 .heartbeat.next=6 .heartbeat.count=7 \
+         .heartbeat.skew=8 .heartbeat.up=1 .heartbeat.delay=16702650 .heartbeat.probed_link=0 \
+         .heartbeat.probed=10 .heartbeat.carried_links=1 .heartbeat.carried=11 \
+         .heartbeat.padding=0000",
     )
 }
 
@@ -360,34 +298,18 @@ fn dissected_repair() -> Result<()> {
     let mut two_gaps = request();
     assert!(two_gaps.push(Gap { link: 0, count: 1, first: 9 }));
     let cell = cell(&header(Kind::Repair), &emitted(|payload| two_gaps.emit(payload)));
-    shows(
-        &cell,
-        &[
-            ("tabane.kind", "3"),
-            ("tabane.repair.gaps", "2"),
-            ("tabane.repair.link", "1,0"),
-            ("tabane.repair.count", "23,1"),
-            ("tabane.repair.first", "4294967280,9"),
-        ],
-    )
+    shows(&cell, ".kind=3 .repair.gaps=2 .repair.link=1,0 .repair.count=23,1 .repair.first=4294967280,9")
 }
 
 fn dissected_handshake() -> Result<()> {
     let cell = [initiation().emit(), vec![0xcc; 16], vec![0; 16]].concat();
     shows(
         &cell,
-        &[
-            ("tabane.kind", "4"),
-            ("tabane.handshake.step", "1"),
-            ("tabane.handshake.epoch", "2"),
-            ("tabane.handshake.serial", "7"),
-            ("tabane.handshake.node", "02:00:00:00:00:01"),
-            ("tabane.handshake.incarnation", "0x1122334455667788"),
-            ("tabane.handshake.addressee", "02:00:00:00:00:02"),
-            ("tabane.handshake.body", "aabb"),
-            ("tabane.group_tag", "cccccccccccccccccccccccccccccccc"),
-            ("tabane.handshake.stamp", "00000000000000000000000000000000"),
-        ],
+        ".kind=4 .handshake.step=1 .handshake.epoch=2 .handshake.serial=7 \
+         .handshake.node=02:00:00:00:00:01 .handshake.incarnation=0x1122334455667788 \
+         .handshake.addressee=02:00:00:00:00:02 .handshake.body=aabb \
+         .group_tag=cccccccccccccccccccccccccccccccc \
+         .handshake.stamp=00000000000000000000000000000000",
     )
 }
 
@@ -398,25 +320,10 @@ fn dissected_records() -> Result<()> {
     let header = Header { block_offset: 20, ..header(Kind::Data) };
     shows(
         &cell(&header, &payload),
-        &[
-            ("tabane.version", "1"),
-            ("tabane.kind", "0"),
-            ("tabane.epoch", "0"),
-            ("tabane.link", "1"),
-            ("tabane.lane", "10"),
-            ("tabane.link_seq", "66051"),
-            ("tabane.lane_seq", "4294967294"),
-            ("tabane.block_offset", "20"),
-            ("tabane.record.kind", "1,1"),
-            ("tabane.record.length", "24,3010"),
-            ("tabane.vnet.flags", "0x00,0x01"),
-            ("tabane.vnet.gso_type", "0,1"),
-            ("tabane.vnet.ecn", "0,1"),
-            ("tabane.vnet.hdr_len", "0,54"),
-            ("tabane.vnet.gso_size", "0,1448"),
-            ("tabane.vnet.csum_start", "0,34"),
-            ("tabane.vnet.csum_offset", "0,16"),
-        ],
+        ".version=1 .kind=0 .epoch=0 .link=1 .lane=10 .link_seq=66051 .lane_seq=4294967294 \
+         .block_offset=20 .record.kind=1,1 .record.length=24,3010 .vnet.flags=0x00,0x01 \
+         .vnet.gso_type=0,1 .vnet.ecn=0,1 .vnet.hdr_len=0,54 .vnet.gso_size=0,1448 \
+         .vnet.csum_start=0,34 .vnet.csum_offset=0,16",
     )
 }
 
@@ -426,8 +333,8 @@ fn dissected_frames() -> Result<()> {
     let header = Header { block_offset: 0, ..header(Kind::Data) };
     let padded = cell(&header, &[&whole[..], &whole, &[0; 27]].concat());
     let continued = cell(&Header { block_offset: NO_RECORD, ..header }, &[1; 100]);
-    shows(&padded, &[("tabane.record.kind", "1,1,0"), ("eth.type", "0x86dd,0x88b5,0x88b5")])?;
-    shows(&continued, &[("tabane.record.kind", ""), ("eth.type", "0x86dd")])
+    shows(&padded, ".record.kind=1,1,0 eth.type=0x86dd,0x88b5,0x88b5")?;
+    shows(&continued, ".record.kind= eth.type=0x86dd")
 }
 
 /// Cells of one length but for the last, as a capture on an end point shows them.
@@ -435,29 +342,16 @@ fn dissected_train() -> Result<()> {
     let last = Header { link: 0, link_seq: 9, session: 0x0401, ..header(Kind::Heartbeat) };
     let last = cell(&last, &emitted(|payload| Heartbeat::default().emit(payload)));
     let train = [smallest_cell(7), smallest_cell(8), last].concat();
-    shows(
-        &train,
-        &[
-            ("tabane.kind", "0,0,2"),
-            ("tabane.link_seq", "7,8,9"),
-            ("tabane.record.length", "24,24"),
-            ("_ws.expert.message", ""),
-        ],
-    )
+    shows(&train, ".kind=0,0,2 .link_seq=7,8,9 .record.length=24,24 _ws.expert.message=")
 }
 
 /// What a receiver must refuse is named, and nothing behind it is read.
 fn dissected_sealed() -> Result<()> {
     shows(
         &golden("sealed")?,
-        &[
-            ("tabane.kind", "0"),
-            ("tabane.epoch", "1"),
-            ("tabane.link_seq", "7"),
-            ("tabane.session", "0x0401"),
-            ("tabane.sealed", "0aa7c4a907c78eff39c671abc9cedae978b9ccc40dbf3c54d4c15a3f"),
-            ("tabane.tag", "c2a5aef2784fed2157276917e6f8fdcd"),
-        ],
+        ".kind=0 .epoch=1 .link_seq=7 .session=0x0401 \
+         .sealed=0aa7c4a907c78eff39c671abc9cedae978b9ccc40dbf3c54d4c15a3f \
+         .tag=c2a5aef2784fed2157276917e6f8fdcd",
     )
 }
 
@@ -497,33 +391,36 @@ fn dissected_refused() -> Result<()> {
     Ok(())
 }
 
-/// Checks that tshark shows these values for a packet that carries `datagram`.
-fn shows(datagram: &[u8], expected: &[(&str, &str)]) -> Result<()> {
-    let fields: Vec<&str> = expected.iter().map(|(field, _)| *field).collect();
+/// Checks that tshark shows these values for a packet that carries `datagram`: `FIELD=VALUE`, and `.FIELD` for one of ours.
+fn shows(datagram: &[u8], expected: &str) -> Result<()> {
+    let expected: Vec<(&str, &str)> = expected.split(' ').filter_map(|word| word.split_once('=')).collect();
+    let whole = |name: &str| if name.starts_with('.') { format!("tabane{name}") } else { name.to_owned() };
+    let fields: Vec<String> = expected.iter().map(|(name, _)| whole(name)).collect();
     let values = shown(&[datagram.to_vec()], &fields)?.concat();
-    let shown: Vec<(&str, &str)> = fields.into_iter().zip(values.iter().map(String::as_str)).collect();
+    let shown: Vec<(&str, &str)> =
+        expected.iter().zip(&values).map(|((name, _), value)| (*name, value.as_str())).collect();
     assert_eq!(shown, expected);
     Ok(())
 }
 
 /// What tshark shows in `fields` of the packets that carry `datagrams`: a line for each packet.
-fn shown(datagrams: &[Vec<u8>], fields: &[&str]) -> Result<Vec<Vec<String>>> {
+fn shown(datagrams: &[Vec<u8>], fields: &[impl AsRef<str>]) -> Result<Vec<Vec<String>>> {
     let frames: Vec<_> = datagrams.iter().map(|datagram| frame(datagram)).collect();
     shown_of(&frames, fields)
 }
 
 /// What tshark shows in `fields` of these Ethernet frames: a line for each.
-fn shown_of(frames: &[Vec<u8>], fields: &[&str]) -> Result<Vec<Vec<String>>> {
+fn shown_of(frames: &[Vec<u8>], fields: &[impl AsRef<str>]) -> Result<Vec<Vec<String>>> {
     let directory = tempfile::tempdir()?;
     let capture = directory.path().join("cells.pcap");
     fs::write(&capture, pcap(frames))?;
-    let script = format!("lua_script:{}", docs().join("tabane.lua").display());
+    let script = format!("lua_script:{}", root().join("docs/tabane.lua").display());
     let output = Command::new(TSHARK.program)
         .env("WIRESHARK_CONFIG_DIR", directory.path())
         .args(["-n", "-X", &script, "-r"])
         .arg(&capture)
         .args(["-T", "fields", "-E", "aggregator=,"])
-        .args(fields.iter().flat_map(|field| ["-e", field]))
+        .args(fields.iter().flat_map(|field| ["-e", field.as_ref()]))
         .output()?;
     let complaints = String::from_utf8_lossy(&output.stderr);
     ensure!(output.status.success() && !complaints.contains("Lua"), "{complaints}");

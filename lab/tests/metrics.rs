@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use anyhow::{Context, Result, ensure};
 use serde_json::Value;
@@ -12,6 +12,7 @@ use tabane_api::Status;
 use tabane_kit::prometheus;
 
 use crate::case::{Case, NOTHING, Need};
+use crate::repository::{none, root, text};
 
 const RULES: &str = "packaging/prometheus/tabane.rules.yml";
 const TESTS: &str = "packaging/prometheus/tabane.tests.yml";
@@ -33,14 +34,6 @@ pub(crate) fn cases() -> Vec<Case> {
         with_promtool("a_page_is_read_by_others", pages_are_read),
         with_promtool("a_page_with_a_mistake_is_refused", mistakes_are_refused),
     ]
-}
-
-fn file(path: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("..").join(path)
-}
-
-fn text(path: &str) -> Result<String> {
-    fs::read_to_string(file(path)).with_context(|| path.to_owned())
 }
 
 fn alerts() -> Result<()> {
@@ -132,11 +125,6 @@ fn selectors(rest: &str) -> Vec<(&str, &str)> {
         .collect()
 }
 
-fn none(complaints: &[String]) -> Result<()> {
-    ensure!(complaints.is_empty(), "\n{}", complaints.join("\n"));
-    Ok(())
-}
-
 fn queries() -> Result<Vec<String>> {
     prometheus::queries(&text(DASHBOARD)?)
 }
@@ -185,13 +173,13 @@ fn both_ways() -> Result<()> {
 }
 
 fn rules_are_read() -> Result<()> {
-    let said = prometheus::promtool([Path::new("check"), Path::new("rules"), &file(RULES)], "")?;
+    let said = prometheus::promtool([Path::new("check"), Path::new("rules"), &root().join(RULES)], "")?;
     ensure!(said.contains("rules found"), "{said}");
     Ok(())
 }
 
 fn rules_do_as_tested() -> Result<()> {
-    let said = prometheus::promtool([Path::new("test"), Path::new("rules"), &file(TESTS)], "")?;
+    let said = prometheus::promtool([Path::new("test"), Path::new("rules"), &root().join(TESTS)], "")?;
     ensure!(said.contains("SUCCESS"), "{said}");
     Ok(())
 }

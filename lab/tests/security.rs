@@ -2,10 +2,11 @@
 //! has the value of its constant.
 
 use std::collections::BTreeMap;
-use std::fs;
-use std::path::Path;
+
+use anyhow::{Context, Result, ensure};
 
 use crate::case::Case;
+use crate::repository::{files, text};
 
 pub(crate) fn cases() -> Vec<Case> {
     tests![
@@ -19,51 +20,54 @@ pub(crate) fn cases() -> Vec<Case> {
 /// A table of the document: its rows, and of each its cells.
 type Table = Vec<Vec<String>>;
 
-fn what_is_said_to_be_protected_is_tested() {
-    let claims = table("What is protected");
-    assert!(claims.len() >= 10, "the table is not where it was");
+const PAGE: &str = "docs/security.md";
+
+fn what_is_said_to_be_protected_is_tested() -> Result<()> {
+    let claims = table("What is protected")?;
+    ensure!(claims.len() >= 10, "the table is not where it was");
     for claim in claims {
         let tests = claim.last().map(|cell| quoted(cell)).unwrap_or_default();
-        assert!(tests.iter().any(|test| test.contains(": ")), "no test carries: {}", claim[0]);
+        ensure!(tests.iter().any(|test| test.contains(": ")), "no test carries: {}", claim[0]);
     }
+    Ok(())
 }
 
-fn tests_that_are_named_exist() {
-    let text = document();
-    let names: Vec<(&str, &str)> = quoted(&text).into_iter().filter_map(named_test).collect();
-    assert!(names.len() >= 20, "only {} tests are found", names.len());
-    let mut parts: BTreeMap<&str, String> = BTreeMap::new();
-    let missing: Vec<_> = names
-        .into_iter()
-        .filter(|(part, name)| {
-            let folders = ["src", "tests"].map(|folder| root().join(part).join(folder));
-            let sources =
-                parts.entry(part).or_insert_with(|| folders.iter().map(|folder| sources(folder)).collect());
-            !has_test(sources, name)
-        })
-        .collect();
-    assert!(missing.is_empty(), "no such tests: {missing:?}");
+fn tests_that_are_named_exist() -> Result<()> {
+    let page = text(PAGE)?;
+    let names: Vec<(&str, &str)> = quoted(&page).into_iter().filter_map(named_test).collect();
+    ensure!(names.len() >= 20, "only {} tests are found", names.len());
+    let (mut parts, mut missing) = (BTreeMap::<&str, String>::new(), Vec::new());
+    for (part, name) in names {
+        if !parts.contains_key(part) {
+            parts.insert(part, sources(&format!("{part}/src"))? + &sources(&format!("{part}/tests"))?);
+        }
+        missing.extend((!has_test(&parts[part], name)).then_some((part, name)));
+    }
+    ensure!(missing.is_empty(), "no such tests: {missing:?}");
+    Ok(())
 }
 
-fn bounds_have_the_values_of_their_constants() {
-    let bounds = table("Bounds");
-    assert!(bounds.len() >= 10, "the table is not where it was");
+fn bounds_have_the_values_of_their_constants() -> Result<()> {
+    let bounds = table("Bounds")?;
+    ensure!(bounds.len() >= 10, "the table is not where it was");
     for bound in bounds {
-        let [what, stated, constant, file] = &bound[..] else { panic!("four cells: {bound:?}") };
-        let (constant, file) = (constant.trim_matches('`'), file.trim_matches('`'));
-        let source = read(Path::new(file));
-        let expression = definition(&source, constant).unwrap_or_else(|| panic!("{file} has no {constant}"));
-        let stated = people(stated).unwrap_or_else(|| panic!("{what}: {stated} is no value"));
-        assert_eq!(Some(stated), value(&source, expression), "{what}: {constant} is {expression}");
+        let [what, stated, constant, file] = &bound[..] else { anyhow::bail!("four cells: {bound:?}") };
+        let (constant, source) = (constant.trim_matches('`'), text(file.trim_matches('`'))?);
+        let expression =
+            definition(&source, constant).with_context(|| format!("{file} has no {constant}"))?;
+        let stated = people(stated).with_context(|| format!("{what}: {stated} is no value"))?;
+        ensure!(Some(stated) == value(&source, expression), "{what}: {constant} is {expression}");
     }
+    Ok(())
 }
 
 /// The table below a heading, without its head.
-fn table(heading: &str) -> Table {
-    let text = document();
-    let section = text.split("\n## ").find(|section| section.starts_with(&format!("{heading}\n")));
+fn table(heading: &str) -> Result<Table> {
+    let page = text(PAGE)?;
+    let section = page.split("\n## ").find(|section| section.starts_with(&format!("{heading}\n")));
     let rows = section.into_iter().flat_map(str::lines).filter(|line| line.starts_with('|')).skip(2);
-    rows.map(|row| row.trim_matches('|').split('|').map(|cell| cell.trim().to_owned()).collect()).collect()
+    let cells = |row: &str| row.trim_matches('|').split('|').map(|cell| cell.trim().to_owned()).collect();
+    Ok(rows.map(cells).collect())
 }
 
 /// What stands between backticks.
@@ -88,18 +92,10 @@ fn has_test(sources: &str, name: &str) -> bool {
         || (sources.contains(&format!("fn {name}() ")) && listed.iter().any(|name| sources.contains(name)))
 }
 
-/// All Rust files below `directory`, in words with one space between; a directory that is not there has none.
-fn sources(directory: &Path) -> String {
-    let entries = fs::read_dir(directory).into_iter().flatten().flatten();
-    let texts = entries.map(|entry| entry.path()).map(|path| {
-        let is_rust = path.extension().is_some_and(|extension| extension == "rs");
-        match path.is_dir() {
-            true => sources(&path),
-            false if is_rust => read(&path).split_whitespace().collect::<Vec<_>>().join(" "),
-            false => String::new(),
-        }
-    });
-    texts.collect()
+/// All Rust files below a folder, in words with one space between.
+fn sources(folder: &str) -> Result<String> {
+    let words = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
+    Ok(files(folder, "rs")?.iter().map(|file| words(&file.text)).collect())
 }
 
 /// What a constant is set to.
@@ -142,23 +138,11 @@ fn people(text: &str) -> Option<u64> {
     Some(number.replace(',', "").parse::<u64>().ok()? * unit)
 }
 
-fn document() -> String {
-    read(Path::new("docs/security.md"))
-}
-
-/// A file of the repository.
-fn read(path: &Path) -> String {
-    fs::read_to_string(root().join(path)).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
-}
-
-fn root() -> &'static Path {
-    Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the crate lies in the repository")
-}
-
-fn both_ways_to_write_a_value_are_understood() {
+fn both_ways_to_write_a_value_are_understood() -> Result<()> {
     let source = "const BITS: u16 = 10;\nconst PLACES: usize = 1 << BITS;\n";
     assert_eq!(value(source, "PLACES"), people("1,024"));
     assert_eq!(value(source, "64 << BITS"), people("64 KiB"));
     assert_eq!(value(source, "Duration::from_millis(1_500)"), Some(1_500_000_000));
     assert_eq!((people("two"), people("3 apples"), value(source, "OTHER")), (None, None, None));
+    Ok(())
 }

@@ -3,13 +3,14 @@
 //! docs/guide.md names the policies that there are.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::{Path, PathBuf};
+use std::env;
 use std::process::Command;
-use std::{env, fs};
 
+use anyhow::{Result, ensure};
 use tabane_proto::{Nature, PolicyKind};
 
 use crate::case::Case;
+use crate::repository::{File, files, none, root, slug, text};
 
 pub(crate) fn cases() -> Vec<Case> {
     tests![
@@ -28,36 +29,27 @@ pub(crate) fn cases() -> Vec<Case> {
 const LINES_MAX: usize = 700;
 /// Lines beyond which the tests move to `foo/tests.rs`.
 const LINES_WITH_TESTS_MAX: usize = 500;
-/// Directories that hold no source of ours.
-const SKIPPED: [&str; 3] = ["target", "node_modules", ".git"];
-
-/// A file, with its path relative to the repository.
-struct Source {
-    path: String,
-    text: String,
-}
-
-fn files_are_short() {
-    assert_none(|source| {
+fn files_are_short() -> Result<()> {
+    each_source(|source| {
         let lines = source.text.lines().count();
         (lines > LINES_MAX).then(|| format!("{lines} lines, at most {LINES_MAX} are allowed"))
-    });
+    })
 }
 
-fn tests_of_long_files_stand_apart() {
-    assert_none(|source| {
+fn tests_of_long_files_stand_apart() -> Result<()> {
+    each_source(|source| {
         let lines = source.text.lines().count();
         let inline = source.text.lines().any(|line| line.trim_start().starts_with("mod tests {"));
         (inline && lines > LINES_WITH_TESTS_MAX)
             .then(|| format!("{lines} lines with inline tests, move them to a file of their own"))
-    });
+    })
 }
 
-fn every_source_file_says_what_it_is() {
-    assert_none(|source| {
+fn every_source_file_says_what_it_is() -> Result<()> {
+    each_source(|source| {
         let is_source = source.path.contains("src/");
         (is_source && !source.text.starts_with("//!")).then(|| "does not begin with a `//!` head".to_string())
-    });
+    })
 }
 
 /// The rooms of the core and of the daemon, from the bottom: each imports only what stands before it.
@@ -74,12 +66,12 @@ const ROOMS: [(&str, &[&str]); 2] = [
 /// Files above all rooms.
 const ABOVE: [&str; 3] = ["lib", "main", "fuzzing"];
 
-fn rooms_import_only_what_stands_below_them() {
-    assert_none(|source| ROOMS.iter().find_map(|(folder, rooms)| wrong_arrow(source, folder, rooms)));
+fn rooms_import_only_what_stands_below_them() -> Result<()> {
+    each_source(|source| ROOMS.iter().find_map(|(folder, rooms)| wrong_arrow(source, folder, rooms)))
 }
 
 /// What a file in a room imports that does not stand below that.
-fn wrong_arrow(source: &Source, folder: &str, rooms: &[&str]) -> Option<String> {
+fn wrong_arrow(source: &File, folder: &str, rooms: &[&str]) -> Option<String> {
     let place = |room: &str| rooms.iter().position(|known| *known == room);
     let path = source.path.strip_prefix(folder).filter(|path| !is_test(path))?;
     let room = path.split('/').next().unwrap_or_default().trim_end_matches(".rs");
@@ -92,10 +84,11 @@ fn wrong_arrow(source: &Source, folder: &str, rooms: &[&str]) -> Option<String> 
     wrong.map(|import| format!("imports `{import}`, which does not stand below `{room}`"))
 }
 
-fn the_arrows_between_rooms_are_found() {
+fn the_arrows_between_rooms_are_found() -> Result<()> {
     let text = "use crate::link::nic::Port;\n// crate::group\nfn f(at: crate::time::Instant) {}\n\
                 #[cfg(test)]\nmod tests {\n    use crate::bundle::Bundle;\n}\n";
     assert_eq!(imports(text).collect::<Vec<_>>(), ["link", "time"]);
+    Ok(())
 }
 
 /// Whether a file holds tests alone, which may look at everything.
@@ -113,29 +106,25 @@ fn imports(text: &str) -> impl Iterator<Item = &str> {
     })
 }
 
-fn pages_link_to_what_is_there() {
-    let pages = files("md");
+fn pages_link_to_what_is_there() -> Result<()> {
+    let pages = files("", "md")?;
     let anchors: BTreeMap<&str, Vec<String>> =
         pages.iter().map(|page| (page.path.as_str(), anchors(&page.text))).collect();
-    assert!(anchors["ARCHITECTURE.md"].iter().any(|anchor| anchor == "rooms-of-the-core"), "{anchors:?}");
-    let complaints: Vec<String> = pages
-        .iter()
-        .flat_map(|page| links(&page.text).map(move |link| (page, link)))
-        .filter(|(page, link)| {
-            let (target, anchor) = link.split_once('#').unwrap_or((link, ""));
-            let target = if target.is_empty() { page.path.clone() } else { beside(&page.path, target) };
-            let anchored = anchor.is_empty()
-                || anchors.get(&*target).is_some_and(|known| known.iter().any(|known| known == anchor));
-            !root().join(&target).exists() || !anchored
-        })
-        .map(|(page, link)| format!("{}: nothing is at {link}", page.path))
-        .collect();
-    assert!(complaints.is_empty(), "\n{}", complaints.join("\n"));
+    ensure!(anchors["ARCHITECTURE.md"].iter().any(|anchor| anchor == "rooms-of-the-core"), "{anchors:?}");
+    let leads_nowhere = |page: &File, link: &str| {
+        let (target, anchor) = link.split_once('#').unwrap_or((link, ""));
+        let target = if target.is_empty() { page.path.clone() } else { beside(&page.path, target) };
+        let known = anchors.get(&*target).is_some_and(|known| known.iter().any(|known| known == anchor));
+        !root().join(&target).exists() || !anchor.is_empty() && !known
+    };
+    let all = pages.iter().flat_map(|page| links(&page.text).map(move |link| (page, link)));
+    let wrong = all.filter(|(page, link)| leads_nowhere(page, link));
+    none(&wrong.map(|(page, link)| format!("{}: nothing is at {link}", page.path)).collect::<Vec<_>>())
 }
 
 /// docs/guide.md is the one page that lists the policies, in the order of the core's table.
-fn the_policies_of_the_guide_are_those_of_the_core() {
-    let page = fs::read_to_string(root().join("docs/guide.md")).expect("docs/guide.md");
+fn the_policies_of_the_guide_are_those_of_the_core() -> Result<()> {
+    let page = text("docs/guide.md")?;
     let section = page.split("\n## Policies\n").nth(1).and_then(|rest| rest.split("\n#").next());
     let rows = section.unwrap_or_default().lines().filter_map(|line| line.strip_prefix("| `"));
     let written: Vec<_> = rows
@@ -150,6 +139,7 @@ fn the_policies_of_the_guide_are_those_of_the_core() {
         Nature::Spreads | Nature::Replicates => (policy.name(), "all links"),
     });
     assert_eq!(written, known, "a row for each policy in docs/guide.md, and a line in proto/src/policy.rs");
+    Ok(())
 }
 
 /// Where the links of a page lead, but for those to other sites.
@@ -158,15 +148,10 @@ fn links(text: &str) -> impl Iterator<Item = &str> {
     targets.filter(|target| !target.contains("://") && !target.starts_with("mailto:"))
 }
 
-/// What links to the headings of a page are called: small letters and digits, with `-` for a space.
+/// What links to the headings of a page are called.
 fn anchors(text: &str) -> Vec<String> {
     let headings = text.lines().filter_map(|line| line.strip_prefix('#'));
-    let slug = |heading: &str| {
-        let kept = heading.trim_start_matches('#').trim().to_lowercase();
-        let kept = kept.chars().filter(|letter| letter.is_alphanumeric() || " -_".contains(*letter));
-        kept.map(|letter| if letter == ' ' { '-' } else { letter }).collect()
-    };
-    headings.map(slug).collect()
+    headings.map(|heading| slug(heading.trim_start_matches('#').trim())).collect()
 }
 
 /// The path, from the root, of what `page` names `target`.
@@ -243,77 +228,36 @@ const LINKED: [&str; 55] = [
     "zmij",
 ];
 
-fn the_daemon_is_linked_with_a_list_of_others_and_nothing_else() {
+fn the_daemon_is_linked_with_a_list_of_others_and_nothing_else() -> Result<()> {
     const TREE: &str = "tree --offline --locked --package tabaned --features kernel-path --target x86_64-unknown-linux-gnu \
         --edges normal,no-proc-macro --prefix none --format {p}";
     let mut tree = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
-    let tree = tree.args(TREE.split_whitespace()).current_dir(root()).output().expect("cargo");
-    assert!(tree.status.success(), "{}", String::from_utf8_lossy(&tree.stderr));
+    let tree = tree.args(TREE.split_whitespace()).current_dir(root()).output()?;
+    ensure!(tree.status.success(), "{}", String::from_utf8_lossy(&tree.stderr));
     let text = String::from_utf8_lossy(&tree.stdout);
     let names = text.lines().filter_map(|line| line.split(' ').next());
     let linked: BTreeSet<&str> = names.filter(|name| !name.starts_with("tabane")).collect();
     let known = BTreeSet::from(LINKED);
     let (new, gone): (Vec<_>, Vec<_>) =
         (linked.difference(&known).collect(), known.difference(&linked).collect());
-    assert!(
+    ensure!(
         new.is_empty(),
         "the daemon is linked with {new:?}: `cargo tree -p tabaned -e normal -i NAME` says by whom"
     );
-    assert!(
+    ensure!(
         gone.is_empty(),
         "the daemon is no longer linked with {gone:?}, which the list in lab/tests/tidy.rs names"
     );
+    Ok(())
 }
 
-/// Fails with one line per file of which `complaint` has something to say.
-fn assert_none(complaint: impl Fn(&Source) -> Option<String>) {
-    let sources = sources();
-    assert!(
+/// Fails with one line per Rust file of which `complaint` has something to say.
+fn each_source(complaint: impl Fn(&File) -> Option<String>) -> Result<()> {
+    let sources = files("", "rs")?;
+    ensure!(
         sources.iter().any(|source| source.path == "lab/tests/tidy.rs"),
         "the repository is not where it was"
     );
-    let complaints: Vec<String> = sources
-        .iter()
-        .filter_map(|source| Some(format!("{}: {}", source.path, complaint(source)?)))
-        .collect();
-    assert!(complaints.is_empty(), "\n{}", complaints.join("\n"));
-}
-
-fn root() -> &'static Path {
-    Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the crate lies in the repository")
-}
-
-fn sources() -> Vec<Source> {
-    files("rs")
-}
-
-/// All files of the repository whose names end so.
-fn files(extension: &str) -> Vec<Source> {
-    let root = root();
-    let mut paths = Vec::new();
-    collect(root, extension, &mut paths);
-    paths.iter().map(|path| read(root, path)).collect()
-}
-
-fn read(root: &Path, path: &Path) -> Source {
-    let text = fs::read_to_string(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
-    let path = path.strip_prefix(root).unwrap_or(path).to_string_lossy().into_owned();
-    Source { path, text }
-}
-
-/// All files below `directory` that end so; symbolic links are not followed.
-fn collect(directory: &Path, wanted: &str, paths: &mut Vec<PathBuf>) {
-    let entries = fs::read_dir(directory).unwrap_or_else(|error| panic!("{}: {error}", directory.display()));
-    for entry in entries.flatten() {
-        let (path, name) = (entry.path(), entry.file_name());
-        match entry.file_type() {
-            Ok(kind) if kind.is_dir() && !SKIPPED.iter().any(|skipped| name == *skipped) => {
-                collect(&path, wanted, paths);
-            }
-            Ok(kind) if kind.is_file() && path.extension().is_some_and(|extension| extension == wanted) => {
-                paths.push(path);
-            }
-            _ => {}
-        }
-    }
+    let complaints = sources.iter().filter_map(|file| Some(format!("{}: {}", file.path, complaint(file)?)));
+    none(&complaints.collect::<Vec<_>>())
 }

@@ -34,6 +34,7 @@ mod narrow;
 mod nics;
 mod package;
 mod page;
+mod prelude;
 mod probe;
 mod reorder;
 mod rights;
@@ -67,54 +68,13 @@ pub(crate) fn in_guest() -> Option<Result<()>> {
 }
 
 pub(crate) fn cases() -> Vec<Case> {
-    macro_rules! all { ($($name:ident),*) => { [$($name::cases()),*] }; }
-    let groups = all![
-        addresses,
-        beside,
-        changes,
-        classes,
-        configured,
-        data_path,
-        datagrams,
-        device,
-        diagnosis,
-        engines,
-        environment,
-        ether,
-        experiments,
-        faults,
-        first_contact,
-        fits_in,
-        fleet,
-        forwarded,
-        frames,
-        kernels,
-        lab,
-        live,
-        macsec,
-        metrics,
-        narrow,
-        nics,
-        package,
-        page,
-        probe,
-        reorder,
-        rights,
-        routed,
-        scenario,
-        screens,
-        service,
-        settings,
-        shut_out,
-        sites,
-        streams,
-        systemd,
-        top,
-        traces,
-        upgrade,
-        window,
-        without
-    ];
+    macro_rules! all { ($($name:ident)*) => { [$($name::cases()),*] }; }
+    let groups = all! {
+        addresses beside changes classes configured data_path datagrams device diagnosis engines
+        environment ether experiments faults first_contact fits_in fleet forwarded frames kernels lab
+        live macsec metrics narrow nics package page probe reorder rights routed scenario screens
+        service settings shut_out sites streams systemd top traces upgrade window without
+    };
     groups.into_iter().flatten().collect()
 }
 

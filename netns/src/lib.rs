@@ -13,6 +13,8 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::panic::resume_unwind;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
@@ -168,6 +170,32 @@ fn path(name: &str) -> PathBuf {
 /// The result of a thread started by [`Namespace::spawn`]; its panic goes on here.
 pub fn joined<T>(thread: JoinHandle<Result<T>>) -> Result<T> {
     thread.join().unwrap_or_else(|panic| resume_unwind(panic))
+}
+
+/// A thread in a namespace that goes on until it is ended.
+#[derive(Debug)]
+pub struct Running<T> {
+    ended: Arc<AtomicBool>,
+    thread: JoinHandle<Result<T>>,
+}
+
+impl<T: Send + 'static> Running<T> {
+    /// Starts it under `name`; `work` looks now and then whether it has ended.
+    pub fn start(
+        host: &Namespace,
+        name: &str,
+        work: impl FnOnce(&AtomicBool) -> Result<T> + Send + 'static,
+    ) -> Result<Running<T>> {
+        let ended = Arc::new(AtomicBool::new(false));
+        let end = Arc::clone(&ended);
+        Ok(Running { ended, thread: host.spawn(name, move || work(&end))? })
+    }
+
+    /// Ends it, and tells what came of it.
+    pub fn end(self) -> Result<T> {
+        self.ended.store(true, Ordering::Relaxed);
+        joined(self.thread)
+    }
 }
 
 /// Two namespaces and the cable between them.

@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, bail, ensure};
 use nix::errno::Errno;
 use nix::pty::{OpenptyResult, Winsize, openpty};
 use nix::sys::signal::{Signal, kill};
@@ -85,6 +85,23 @@ impl Process {
     /// Whether it has written `words` to its standard error.
     pub fn has_complained(&self, words: &str) -> bool {
         self.complaint.as_ref().is_some_and(|printed| text(&printed.kept).contains(words))
+    }
+
+    /// Waits at most `limit` until `ready` yields a value while the program runs, which then goes on; the error has its last words.
+    pub fn until<T>(
+        mut self,
+        what: &str,
+        limit: Duration,
+        mut ready: impl FnMut() -> Result<Option<T>>,
+    ) -> Result<(Process, T)> {
+        let found = wait_for(what, limit, || {
+            ensure!(self.is_running()?, "`{}` has ended", self.line);
+            ready()
+        });
+        match found {
+            Ok(value) => Ok((self, value)),
+            Err(error) => Err(error.context(self.stop()?.last_words())),
+        }
     }
 
     /// Waits at most `limit` for the program to end by itself.

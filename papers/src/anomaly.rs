@@ -3,14 +3,12 @@
 //! The probe's statistics are judged on traces that they know nothing of: of 1,000 pairs of machines that seeds draw
 //! ([`crate::device::ping_pong`]), each played as the probe plays. The pairs say themselves what is true.
 
-use crate::device::ping_pong::{Moderation, Pair, Played, Truth};
-use anyhow::Result;
 use tabane_probe::stats::{BLOCK, Round, Summary, inversion, period};
 use tabane_sim::random::{Random, Stream};
 
-use super::outcome::Outcome;
 use super::swept::one;
-use tabane_kit::report::Verdict;
+use crate::device::ping_pong::{Moderation, Pair, Played, Truth};
+use crate::prelude::*;
 
 /// Pairs of machines.
 const SEEDS: u64 = 1_000;

@@ -4,19 +4,11 @@
 //! none at the higher one. As in the paper, the sending host's NICs limit, and not the receivers': its frames leave the switches as
 //! fast as the machine.
 
-use std::time::Duration;
-
-use anyhow::Result;
-use serde::{Deserialize, Serialize};
-
 use super::Experiment;
 use super::matrix::{self, CELLS, CELLS_OF_RATE, Cell, Pair};
-use super::outcome::Outcome;
-use super::setting::{self, Setting};
+use super::setting;
 use super::streams::{PERIOD_SECONDS, Streamed, Streams};
-use tabane_kit::rate::Bitrate;
-use tabane_kit::topology::{LinkPlan, Plan, Topology};
-use tabane_kit::{bonding, progress};
+use crate::prelude::*;
 
 /// Longest that the guest may take.
 const LIMIT: Duration = Duration::from_secs(1_500);

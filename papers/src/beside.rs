@@ -4,27 +4,16 @@
 //! names as the main cause of reordering is there: at each receiving NIC arrivals wait until some of them are handed over together
 //! (netem's slots), as NICs moderate their interrupts. TCP gets frames one by one, as the paper's did.
 
-use std::net::{IpAddr, SocketAddr};
-use std::time::Duration;
-
-use anyhow::{Context, Result};
-use serde::{Deserialize, Serialize};
+use tabane_kit::counters::busy_during;
 
 use super::Experiment;
 use super::bidirectional::{self, AS_MANY, PORT};
-use super::outcome::{Outcome, spread};
 use super::parallel::{GAINS, Speeds, speeds};
-use super::setting::{self, Setting};
+use super::setting;
 use super::way::{self, WAYS, Way};
+use crate::prelude::*;
 use crate::workload::npb::exchange::Class;
 use crate::workload::returned;
-use tabane_kit::counters::{self, busy_during};
-use tabane_kit::progress;
-use tabane_kit::rate::Bitrate;
-use tabane_kit::report::Samples;
-use tabane_kit::topology::Topology;
-use tabane_kit::workload::Stream;
-use tabane_kit::workload::iperf::{Flow, Server};
 
 /// Modules that the guest's kernel needs.
 pub(super) const MODULES: [&str; 2] = ["bonding", "sch_netem"];

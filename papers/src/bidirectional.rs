@@ -1,20 +1,7 @@
 //! P2.bidir: both directions at once over two links (figure 3). One host sends as fast as it can, the other returns all that
 //! comes, and what comes back at the first is counted.
 
-use std::net::SocketAddr;
-
-use anyhow::Result;
-use tabane_kit::bundle::{self, Bundle};
-use tabane_kit::counters;
-use tabane_kit::rate::Bitrate;
-use tabane_kit::report::{Samples, Verdict};
-use tabane_kit::topology::{Topology, address};
-use tabane_kit::workload::Stream;
-use tabane_kit::workload::iperf::{Flow, Server};
-
-use super::outcome::{Outcome, spread, times};
-use super::plot::{Line, Panel, Picture};
-use super::setting::Setting;
+use crate::prelude::*;
 use crate::workload::returned;
 
 /// Published, in 10^6 bytes per second.

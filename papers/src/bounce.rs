@@ -5,19 +5,15 @@
 //! Beside it, measured: frames in pieces of a cell, handed to a TAP device of this machine, as a daemon delivers them, and what the
 //! daemon's measurement at start, which has no device yet, says of them.
 
-use anyhow::Result;
 use tabane_engine::fragments::{Costs, Fragments};
 use tabane_engine::reclaim::Method;
 use tabane_io::bounce::{measure, measure_through};
 use tabane_io::{Offload, Tap, TapSpec};
-use tabane_kit::netns::Namespace;
-use tabane_kit::report::{Samples, Verdict};
 
-use super::outcome::Outcome;
-use super::setting::Setting;
 use super::swept::{ADAPTIVE, gain, is_about, one, send, send_dummy};
 use crate::device::oc48;
 use crate::device::sender::MESSAGE_MAX;
+use crate::prelude::*;
 
 /// Bytes of a message.
 const SIZES: [usize; 7] = [213, 1_024, SHORT, 9_216, 16_384, 32_768, MESSAGE_MAX];

@@ -3,17 +3,10 @@
 //! The NIC is simulated. Beside it, measured in the same run: Ethernet, a veth shaped to 1 Gbit/s, and a window of memory, each
 //! message when the one before it on its connection was answered.
 
-use std::time::Duration;
-
-use anyhow::Result;
-use tabane_kit::bundle;
-use tabane_kit::report::{Samples, Verdict};
-
 use super::memory::{self, Hosts, Speed};
-use super::outcome::{Outcome, spread};
-use super::setting::Setting;
 use super::swept::{self, Swept, add_round, exchange, is_about};
 use crate::device::exchange::{WITH_BUG, WITHOUT_BUG};
+use crate::prelude::*;
 
 const COUNTS: [usize; 5] = [1, 2, 4, 8, 16];
 /// KB (2^10 bytes) of a message, and published MB/s for each of [`COUNTS`]: with the bug, and over gigabit Ethernet.

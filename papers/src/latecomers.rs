@@ -4,16 +4,9 @@
 //! link: a sender that has sent for longer.
 
 use std::panic::resume_unwind;
-use std::path::Path;
-use std::thread;
 
-use anyhow::Result;
-
-use super::outcome::{Outcome, spread};
-use super::plot::{Line, Panel, Picture};
-use super::setting::Setting;
+use crate::prelude::*;
 use crate::skew::{self, LATER, SENDERS, Series};
-use tabane_kit::report::Samples;
 
 /// The paper's figure 10: in each period, and both links are full.
 const PUBLISHED: f64 = 100.0;

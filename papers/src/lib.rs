@@ -33,6 +33,7 @@ mod packet;
 mod parallel;
 mod plot;
 mod policies;
+mod prelude;
 mod programs;
 mod rates;
 mod reclaim;
@@ -51,23 +52,15 @@ mod systems;
 mod way;
 pub mod workload;
 
-use std::fs;
-use std::path::Path;
 use std::process::ExitCode;
-use std::time::Duration;
 
-use anyhow::{Context, Result};
 use clap::ValueEnum;
 
+use crate::prelude::*;
 use course::Course;
-use outcome::Outcome;
+use setting::Emulated;
 pub use setting::Options;
-use setting::{Emulated, Setting};
-use tabane_kit::prerequisites::{
-    BONNIE, BUSYBOX, ETHTOOL, GANESHA, IPERF3, MODPROBE, MPIRUN, NFS_CAT, QEMU, Tool,
-};
-use tabane_kit::progress;
-use tabane_kit::report::{Report, Verdict};
+use tabane_kit::prerequisites::{BONNIE, GANESHA, MPIRUN, NFS_CAT};
 
 /// A measurement of a paper.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]

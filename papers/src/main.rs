@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use anyhow::Result;
 use clap::Parser;
-use tabane_kit::prerequisites::Missing;
+use tabane_kit::prelude::*;
 use tabane_kit::sandbox::{self, Side};
 use tabane_papers::Options;
 

@@ -2,19 +2,9 @@
 //!
 //! The cells and the findings are those of [`balancing`](super::balancing), too, which judges Linux bonding by them.
 
-use anyhow::{Context, Result};
-use tabane_kit::bundle::{self, Bundle};
-use tabane_kit::progress;
-use tabane_kit::rate::Bitrate;
-use tabane_kit::report::Samples;
-use tabane_kit::topology::address;
-use tabane_kit::workload::Probe;
-
-use super::outcome::{Outcome, spread, times};
-use super::plot::{Line, Panel, Picture};
-use super::setting::Setting;
 use super::streams::{PERIOD_SECONDS, Streamed, Streams};
 use crate::cgroup::Cgroup;
+use crate::prelude::*;
 
 /// The policies, in the order of the published figures.
 const POLICIES: [&str; 2] = ["rr", "tlb"];

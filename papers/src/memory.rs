@@ -3,18 +3,10 @@
 //! As in the paper the device has an MTU of 64 KB (65,000 bytes) and segments nothing, a timer of the worker's own polls the
 //! window, and cells are not sealed.
 
-use std::fs;
-use std::time::Duration;
-
-use crate::device::exchange::WITH_BUG;
-use anyhow::{Context, Result};
-
-use super::setting::Setting;
 use super::swept::{self, Swept};
+use crate::device::exchange::WITH_BUG;
+use crate::prelude::*;
 use crate::slot_device::SlotDevice;
-use tabane_kit::bundle::{self, Bundle, Protection, Window};
-use tabane_kit::status::Questions;
-use tabane_kit::topology::{LinkPlan, Plan, Topology};
 
 /// MTU of the device, in bytes.
 pub(super) const MTU: u32 = 65_000;

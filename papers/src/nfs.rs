@@ -7,21 +7,12 @@
 //! the server's its kernel threads with its bundle; the rest is work of the kernel that belongs to no process. The client's memory
 //! is limited by a control group where the paper does it by the kernel's command line.
 
-use std::fs;
-use std::time::Duration;
-
-use anyhow::{Context, Result};
-
 use super::Experiment;
-use super::outcome::{Outcome, spread};
-use super::setting::{self, Setting};
+use super::setting;
 use super::way::{self, WAYS, Way};
+use crate::prelude::*;
 use crate::workload::bonnie::{self, Figures, Phase, Sides};
 use crate::workload::nfs;
-use tabane_kit::progress;
-use tabane_kit::rate::Bitrate;
-use tabane_kit::report::Samples;
-use tabane_kit::topology::Topology;
 
 /// Modules that the guest's kernel needs.
 const MODULES: [&str; 3] = ["bonding", "nfsd", "nfsv4"];

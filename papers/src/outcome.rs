@@ -2,10 +2,7 @@
 
 use std::borrow::Cow;
 
-use serde::{Deserialize, Serialize};
-
-use super::plot::Picture;
-use tabane_kit::report::{Samples, Verdict};
+use crate::prelude::*;
 
 /// The median, and the lowest and the highest where there are several, as a finding names them.
 pub(super) fn spread(own: &Samples, digits: usize) -> String {

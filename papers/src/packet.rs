@@ -5,22 +5,16 @@
 //! through bundles, of which a part is the wait for two polls.
 
 use std::io::IoSlice;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
-use crate::device::exchange::{WITH_BUG, WITHOUT_BUG};
-use anyhow::{Context, Result};
 use tabane_io::{Link, MemLink, MemSpec, ReceiveBuffer, Sent};
 use tabane_shm_ring::{MESSAGE_MAX, Shape};
 
 use super::memory::{Hosts, INTERVAL, Speed};
-use super::outcome::Outcome;
-use super::setting::Setting;
 use super::swept::{self, one};
+use crate::device::exchange::{WITH_BUG, WITHOUT_BUG};
+use crate::prelude::*;
 use crate::slot_device::RING;
-use tabane_kit::bundle::{self, Window};
-use tabane_kit::clock::wait_for;
-use tabane_kit::report::Samples;
-use tabane_kit::workload::Probe;
 
 /// Bytes of a message.
 const MESSAGE: usize = 8_192;

@@ -4,24 +4,14 @@
 //! exchange is replayed ([`crate::workload::npb::exchange`]). The nodes share this machine's processors, so their links
 //! are slower than the paper's, lest the processors be the limit; `ep`, which only computes, shows whether they are.
 
-use std::net::IpAddr;
 use std::sync::Arc;
-use std::thread;
-use std::time::Duration;
 
-use anyhow::{Result, anyhow};
-use tabane_kit::progress;
-use tabane_kit::rate::Bitrate;
-use tabane_kit::report::Samples;
-use tabane_kit::topology::Topology;
 use tabane_kit::workload::mpi::Mpi;
 use tabane_sim::topology::Link;
 
-use super::outcome::{Outcome, spread, times};
-use super::plot::{Line, Panel, Picture};
-use super::setting::Setting;
 use super::way::{self, Way};
 use super::{replay, swept};
+use crate::prelude::*;
 use crate::workload::npb;
 use crate::workload::npb::exchange::{Class, Kernel};
 use crate::workload::ranks::Ranks;

@@ -3,23 +3,13 @@
 //! Links are alike, as the paper's were, or one of them has a tenth of the others' rate. Simulated, processors take no time, so what
 //! is left of the links' rate is the policy's doing; measured, a few cells show what it costs of the processors as well.
 
-use std::thread;
-use std::time::Duration;
-
-use anyhow::{Result, anyhow};
 use tabane_proto::{PolicyKind, Turn};
 use tabane_sim::flow::Flow;
 use tabane_sim::topology::{Link, Topology as Simulated};
 use tabane_sim::world::World;
 
-use super::outcome::Outcome;
-use super::plot::{Line, Panel, Picture};
-use super::setting::Setting;
 use super::streams::{PERIOD_SECONDS, Streams};
-use tabane_kit::progress;
-use tabane_kit::rate::Bitrate;
-use tabane_kit::report::Samples;
-use tabane_kit::topology::{LinkPlan, Plan, Topology};
+use crate::prelude::*;
 
 /// The paper's two, and what is the default here.
 const POLICIES: [PolicyKind; 3] = [PolicyKind::RoundRobin, PolicyKind::Tlb, PolicyKind::Adaptive];

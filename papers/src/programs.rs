@@ -3,20 +3,14 @@
 //! The paper expects MPI to gain (section 7), and measures no program. As in P2, the exchange of the NAS Parallel Benchmarks is
 //! replayed unless `--npb` names where their programs are. The server of NFS is nfs-ganesha, for the kernel may have none.
 
-use std::net::IpAddr;
-
-use anyhow::{Result, ensure};
+use tabane_kit::workload::app::App;
+use tabane_kit::workload::ganesha;
 
 use super::memory::{Hosts, Speed};
-use super::outcome::{Outcome, times};
 use super::parallel::{ALIKE, GAINS, list, speeds};
-use super::setting::Setting;
 use super::swept;
+use crate::prelude::*;
 use crate::workload::npb::exchange::{Class, Kernel};
-use tabane_kit::report::Samples;
-use tabane_kit::topology::{Topology, address};
-use tabane_kit::workload::ganesha::Server;
-use tabane_kit::{bundle, progress};
 
 /// Hosts, of which each has a rank.
 const HOSTS: usize = 4;
@@ -67,10 +61,10 @@ fn see(setting: &Setting, topology: &Topology, addresses: &[IpAddr], seen: &mut 
         add(kernel.name(), "per second", speed);
     }
     let _step = progress::step(NFS);
-    let server = Server::start(topology.host(1), SEED)?;
-    let read = server.load(topology.host(0), addresses[1], CLIENTS, setting.seconds)?.finish();
+    let server = App::Files.serve(topology.host(1), SEED)?;
+    let read = ganesha::load(&server, topology.host(0), addresses[1], CLIENTS, setting.seconds)?.finish();
     ensure!(read.failed == 0, "{} clients of NFS failed", read.failed);
-    add(NFS, "Mbit/s", read.mbps);
+    add(NFS, "Mbit/s", read.speed);
     Ok(())
 }
 

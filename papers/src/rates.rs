@@ -3,28 +3,13 @@
 //! Simulated, processors take no time, and NICs of up to 100 Gbit/s gather what arrives for a time before they interrupt, which P2
 //! names as the main cause of reordering. Measured at the rates that this machine has.
 
-use std::thread;
-use std::time::Duration;
-
-use anyhow::{Result, ensure};
 use tabane_proto::{Event, PolicyKind, Turn};
 use tabane_sim::fault::Fault;
 use tabane_sim::flow::Flow;
 use tabane_sim::topology::{Coalesce, Link, Topology as Simulated};
 use tabane_sim::world::World;
 
-use super::outcome::Outcome;
-use super::plot::{Line, Panel, Picture};
-use super::setting::Setting;
-use tabane_kit::bundle::{self, Bundle};
-use tabane_kit::clock::{milliseconds_between, wait_for};
-use tabane_kit::progress;
-use tabane_kit::rate::Bitrate;
-use tabane_kit::report::Samples;
-use tabane_kit::status::{LINK_DOWN, Questions};
-use tabane_kit::topology::{LinkPlan, Plan, Topology};
-use tabane_kit::workload::Stream;
-use tabane_kit::workload::iperf::{self, Server};
+use crate::prelude::*;
 
 /// Of each of the two links.
 const RATES: [Bitrate; 4] = [Bitrate::gbit(1), Bitrate::gbit(10), Bitrate::gbit(25), Bitrate::gbit(100)];

@@ -2,17 +2,14 @@
 //!
 //! On the paper's sender, simulated; and over rings of this machine that have that choice ([`super::rings`]).
 
-use crate::device::oc48;
-use crate::device::sender::MESSAGE_MAX;
-use anyhow::Result;
 use tabane_engine::fragments::Fragments;
 use tabane_engine::reclaim::Method;
 
-use super::outcome::{Outcome, spread};
 use super::rings;
-use super::setting::Setting;
 use super::swept::{ADAPTIVE, gain, is_about, one, send};
-use tabane_kit::report::{Samples, Verdict};
+use crate::device::oc48;
+use crate::device::sender::MESSAGE_MAX;
+use crate::prelude::*;
 
 /// Bytes of a message.
 const SIZES: [usize; 11] =

@@ -8,18 +8,12 @@
 //! A veth has done with a frame when the call that sends it returns, so `lazy` does not stall here. What it stalls is simulated
 //! ([`super::reclaim`]).
 
-use anyhow::{Context, Result};
 use tabane_engine::reclaim::Method;
-
-use super::outcome::Outcome;
-use super::setting::Setting;
-use super::swept::{Swept, add_round};
-use tabane_kit::bundle::{self, Bundle, Protection};
 use tabane_kit::prerequisites::require_xdp;
-use tabane_kit::progress;
-use tabane_kit::report::{Samples, Verdict};
 use tabane_kit::status::by_interrupt;
-use tabane_kit::topology::{LinkPlan, Pinning, Plan, Topology, nic};
+
+use super::swept::{Swept, add_round};
+use crate::prelude::*;
 
 /// What adaptive reclaim keeps of each of the others, at least, in percent.
 const ADAPTIVE_KEEPS_MIN: f64 = 95.0;

@@ -3,17 +3,9 @@
 //! In place of the paper's NICs there are the kinds of links of this project, and a bare veth. As in the paper each size is played
 //! alone, 1,000 rounds of which 201 to 400 count; a further run plays both in turn, for the question whether one is faster.
 
-use std::fs;
-use std::net::IpAddr;
+use anyhow::Error;
 
-use anyhow::{Context, Error, Result};
-
-use super::outcome::{Outcome, spread, times};
-use super::setting::Setting;
-use tabane_kit::bundle::{self, Bundle, Protection, Window};
-use tabane_kit::report::Samples;
-use tabane_kit::topology::{LinkPlan, Pinning, Plan, Topology, Wiring, address};
-use tabane_kit::workload::Probe;
+use crate::prelude::*;
 
 /// The paper's tables 2 and 3, in microseconds: maximum, minimum, mean, median and standard deviation.
 const PUBLISHED: [[(&str, [f64; 5]); 3]; 2] = [

@@ -3,15 +3,9 @@
 //! A call copies into the socket's buffer; now and then one moves what is there into the driver's ring; and now and then one waits
 //! until the NIC has drained it. How many calls lie between two of these is a matter of the buffers' sizes.
 
-use anyhow::{Context, Result, ensure};
 use serde_json::Value;
 
-use super::outcome::Outcome;
-use super::setting::Setting;
-use tabane_kit::rate::Bitrate;
-use tabane_kit::report::Samples;
-use tabane_kit::topology::{LinkPlan, Plan, Topology, address};
-use tabane_kit::workload::Probe;
+use crate::prelude::*;
 
 /// Classes of calls, fastest first, and what is published of each in milliseconds: longest, shortest, median, mean, standard deviation.
 const CLASSES: [(&str, [f64; 5]); 3] = [

@@ -1,21 +1,12 @@
 //! How the measurements are made: the program, how often and how long, and the bundles.
 
-use std::path::PathBuf;
-use std::time::Duration;
-
-use anyhow::Result;
 use clap::builder::{PossibleValuesParser, RangedU64ValueParser};
 use clap::{Parser, ValueEnum};
 use serde::de::DeserializeOwned;
-use serde::{Deserialize, Serialize};
-use tabane_kit::bundle::{self, Bundle, Common, Protection};
-use tabane_kit::guest;
 use tabane_kit::machine::work;
-use tabane_kit::prerequisites::Tool;
-use tabane_kit::rate::Bitrate;
-use tabane_kit::topology::{LinkPlan, Plan, Topology};
 
 use super::Experiment;
+use crate::prelude::*;
 
 /// How the measurements are made.
 pub(super) struct Setting {

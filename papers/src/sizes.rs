@@ -4,13 +4,10 @@
 //! waits until the one before was answered, as the paper's rate of 7 MB/s over gigabit Ethernet says that its did; as a contrast
 //! a stream through the window, whose messages wait for none.
 
-use anyhow::Result;
-
 use super::memory::{self, Speed};
-use super::outcome::{Outcome, spread};
-use super::setting::Setting;
 use super::swept::{self, ABOUT, Swept, exchange, is_about};
 use crate::device::exchange::{WITH_BUG, WITHOUT_BUG};
+use crate::prelude::*;
 
 /// Published MB/s: with the bug, without, and over gigabit Ethernet.
 type Figures = [Option<f64>; 3];

@@ -8,22 +8,16 @@
 //! 2. Which link carries which of them, seen at the switches.
 
 use std::io::ErrorKind;
-use std::net::SocketAddr;
-use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::thread::{self, JoinHandle};
-use std::time::{Duration, Instant};
+use std::thread::JoinHandle;
+use std::time::Instant;
 
-use anyhow::{Result, ensure};
 use tabane_io::packet::{self, PacketSocket};
-use tabane_kit::bundle::{self, Bundle};
-use tabane_kit::netns::joined;
-use tabane_kit::rate::Bitrate;
-use tabane_kit::topology::{LinkPlan, Plan, Topology};
-use tabane_kit::workload::transfer::{Source, Transfer};
 use tabane_proto::wire::cell::{self, Header, Kind, NO_RECORD};
 use tabane_proto::wire::record::{ETHERNET, PREFIX, VNET};
+
+use crate::prelude::*;
 
 /// The links, and the rate of each.
 const LINKS: usize = 2;

@@ -14,20 +14,17 @@
 
 use std::collections::VecDeque;
 use std::io::IoSlice;
-use std::net::SocketAddr;
-use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread::{self, JoinHandle};
-use std::time::{Duration, Instant};
+use std::thread::JoinHandle;
+use std::time::Instant;
 
-use crate::device::SlotSettings;
-use anyhow::Result;
 use nix::sys::prctl::set_timerslack;
 use tabane_io::{Link, MemLink, MemSpec, ReceiveBuffer, Sent};
 use tabane_shm_ring::{MESSAGE_MAX, Shape};
 
-use tabane_kit::netns::joined;
+use crate::device::SlotSettings;
+use crate::prelude::*;
 
 /// Bytes of a ring: what daemons take unless told otherwise.
 pub const RING: usize = 2 << 20;

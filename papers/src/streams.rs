@@ -1,16 +1,8 @@
 //! P0's senders: processes that send as fast as they can, counted in the paper's periods of 10 s (`tabane probe stream`).
 
-use std::net::IpAddr;
-
-use anyhow::{Context, Result};
-use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::setting::Setting;
-use tabane_kit::bundle::{self, Bundle};
-use tabane_kit::report::Samples;
-use tabane_kit::topology::Topology;
-use tabane_kit::workload::Probe;
+use crate::prelude::*;
 
 /// Length of a period: after it, balance-tlb associates senders and NICs anew.
 pub(super) const PERIOD_SECONDS: usize = 10;

@@ -3,13 +3,11 @@
 use std::fmt::Write;
 
 use serde_json::json;
+use tabane_kit::machine::Machine;
 
 use super::Experiment;
-use super::outcome::{Grid, Outcome, Row};
-use super::plot::Picture;
-use super::setting::Setting;
-use tabane_kit::machine::Machine;
-use tabane_kit::report::{Report, Table};
+use super::outcome::{Grid, Row};
+use crate::prelude::*;
 
 /// Writes everything into `report`.
 pub(super) fn write(report: &mut Report, found: &[(Experiment, Outcome)]) {

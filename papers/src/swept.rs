@@ -1,20 +1,12 @@
 //! `tabane probe sweep` between two hosts of this machine, beside what is simulated.
 
-use std::net::IpAddr;
-
-use anyhow::{Context, Result};
 use tabane_engine::fragments::Fragments;
 use tabane_engine::reclaim::Method;
-use tabane_kit::process;
-use tabane_kit::rate::Bitrate;
-use tabane_kit::report::Samples;
-use tabane_kit::topology::{LinkPlan, Plan, Topology, address, nic};
-use tabane_kit::workload::Probe;
 
-use super::setting::Setting;
 use crate::device::exchange::{self, Machines};
 use crate::device::oc48;
 use crate::device::sender::{Load, Machine, Payload, Sent};
+use crate::prelude::*;
 
 /// How long each combination is measured.
 const SECONDS: &str = "0.5";

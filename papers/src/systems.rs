@@ -6,22 +6,18 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread::{self, JoinHandle};
+use std::thread::JoinHandle;
 
-use crate::device::oc48;
-use crate::device::sender::{MESSAGE_MAX, Machine};
-use anyhow::{Context, Result};
 use nix::sched::{CpuSet, sched_setaffinity};
 use nix::unistd::Pid;
 use tabane_engine::fragments::Fragments;
 use tabane_engine::reclaim::Method;
-
-use super::outcome::{Outcome, spread, times};
-use super::setting::Setting;
-use super::swept::{Swept, add_round, gain, is_about, one, send};
 use tabane_kit::machine::processors;
-use tabane_kit::netns::joined;
-use tabane_kit::topology::{LinkPlan, Pinning, Plan, Topology, address};
+
+use super::swept::{Swept, add_round, gain, is_about, one, send};
+use crate::device::oc48;
+use crate::device::sender::{MESSAGE_MAX, Machine};
+use crate::prelude::*;
 
 /// Bytes of a message.
 const SIZES: [usize; 8] = [64, 256, 1_024, 2_048, 4_096, FILLS_THE_LINE, JUMBO, MESSAGE_MAX];

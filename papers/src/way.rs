@@ -1,14 +1,6 @@
 //! What joins the hosts where bundles are compared with Linux bonding: one link, a bond, or a bundle.
 
-use std::net::IpAddr;
-
-use anyhow::Result;
-
-use super::setting::Setting;
-use tabane_kit::bonding;
-use tabane_kit::bundle::{self, Bundle};
-use tabane_kit::rate::Bitrate;
-use tabane_kit::topology::{LinkPlan, Plan, Topology, address};
+use crate::prelude::*;
 
 /// What joins the hosts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

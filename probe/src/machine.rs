@@ -36,14 +36,15 @@ impl Machine {
         format!("Linux {kernel}, processors {cpus}, {clock_ns:.0} ns per timestamp\n")
     }
 
-    /// A warning when timestamps cost so much that they change the measured times.
-    pub(crate) fn warning(&self) -> Option<String> {
-        (self.clock_ns >= COST_ALLOWED_NS).then(|| {
-            let cost = self.clock_ns;
-            format!(
-                "a timestamp costs {cost:.0} ns, more than {COST_ALLOWED_NS:.0}: every time here contains one"
-            )
-        })
+    /// A line of warning when timestamps cost so much that they change the measured times.
+    pub(crate) fn warning(&self) -> String {
+        let cost = self.clock_ns;
+        if cost < COST_ALLOWED_NS {
+            return String::new();
+        }
+        format!(
+            "a timestamp costs {cost:.0} ns, more than {COST_ALLOWED_NS:.0}: every time here contains one\n"
+        )
     }
 }
 
@@ -135,8 +136,8 @@ mod tests {
     #[test]
     fn slow_timestamps_are_reported() {
         let machine = |clock_ns| Machine { kernel: "6".into(), cpus: "0".into(), clock_ns };
-        assert_eq!(machine(25.0).warning(), None);
-        assert!(machine(900.0).warning().unwrap().starts_with("a timestamp costs 900 ns, more than 50:"));
+        assert_eq!(machine(25.0).warning(), "");
+        assert!(machine(900.0).warning().starts_with("a timestamp costs 900 ns, more than 50:"));
     }
 
     #[test]

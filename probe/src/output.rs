@@ -1,6 +1,7 @@
 //! Prints reports: tables for people, JSON for programs.
 
 use std::io::{self, ErrorKind, Write};
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -35,6 +36,23 @@ pub(crate) trait Report: Serialize {
     }
 }
 
+/// Where the values of a report are from.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum Source<T> {
+    /// A file.
+    Kept(String),
+    /// The network.
+    Measured(T),
+}
+
+impl<T> Source<T> {
+    /// The file `path`.
+    pub(crate) fn kept(path: &Path) -> Source<T> {
+        Source::Kept(path.display().to_string())
+    }
+}
+
 /// Prints `text` on stdout.
 pub(crate) fn print(text: &str) -> Result<(), Error> {
     let mut stdout = io::stdout().lock();
@@ -53,6 +71,11 @@ pub(crate) fn table(head: &[&str], rows: impl IntoIterator<Item = Vec<String>>) 
     }
     let lines: Vec<String> = table.lines().map(|line| line.trim_end().to_owned()).collect();
     lines.join("\n") + "\n"
+}
+
+/// What a report says where only `done` of the `planned` were done; `what`: such as `calls were made`.
+pub(crate) fn ended_early(done: usize, planned: usize, what: &str) -> String {
+    if done < planned { format!("ended early: {done} of {planned} {what}\n") } else { String::new() }
 }
 
 /// A bar as long as `part` is of `most`; at least one character unless `part` is 0.

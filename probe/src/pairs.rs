@@ -209,10 +209,7 @@ impl output::Report for Report {
             vec![way, or_dash(row.rtt_us), or_dash(row.rtt_p99_us), or_dash(row.mbit)]
         };
         let mut text = table(&["", "RTT p50 µs", "p99 µs", "Mbit/s"], self.rows.iter().map(cells));
-        if self.rows.len() < self.planned {
-            text +=
-                &format!("ended early: {} of {} directions were measured\n", self.rows.len(), self.planned);
-        }
+        text += &output::ended_early(self.rows.len(), self.planned, "directions were measured");
         for sentence in remarks(&self.rows) {
             text += &format!("{sentence}\n");
         }

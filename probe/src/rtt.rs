@@ -16,13 +16,12 @@ use crate::Error;
 use crate::clock::Clock;
 use crate::connection::Server;
 use crate::machine::Machine;
-use crate::output::Interruption;
-use crate::output::Report as _;
+use crate::output::{Interruption, Report as _, Source};
 use crate::trace::{self, RoundTrip};
 use crate::window::Window;
 use crate::wire::{ECHO_MAX, SIZES_MAX, STAMPED_MAX};
 use play::{Game, Order};
-use report::{Report, Source};
+use report::{Measured, Report};
 pub(crate) use stages::Stages;
 
 /// Most rounds: their times fit into memory.
@@ -93,8 +92,8 @@ pub(crate) fn run(options: &Options) -> Result<(), Error> {
         Some(path) => trace::write(path, &trace)?,
         None => {}
     }
-    let source = Source::measured(&server, machine, seed, planned);
-    Report::new(&trace, options.window, source).print(options.json)
+    let source = Measured { server, machine, seed, planned, played: trace.len() };
+    Report::new(&trace, options.window, Source::Measured(source)).print(options.json)
 }
 
 /// Round trips of a message of one byte, in microseconds, as many as there is time for.
@@ -109,7 +108,8 @@ mod tests {
     use fastrand::Rng;
 
     use super::play::Order;
-    use super::report::{Report, Source};
+    use super::report::Report;
+    use crate::output::Source;
     use crate::trace::RoundTrip;
     use crate::window::Window;
 

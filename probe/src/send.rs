@@ -15,12 +15,11 @@ use crate::Error;
 use crate::clock::{Clock, microseconds};
 use crate::connection::Server;
 use crate::machine::Machine;
-use crate::output::Report as _;
-use crate::output::{Interruption, Progress};
+use crate::output::{Interruption, Progress, Report as _, Source};
 use crate::trace::{self, Call};
 use crate::window::Window;
 use crate::wire::{Ask, ECHO_MAX, Received};
-use report::{Report, Source};
+use report::{Measured, Report};
 
 /// Most calls: their times fit into memory.
 const CALLS_MAX: u64 = 100_000_000;
@@ -65,12 +64,13 @@ pub(crate) fn run(options: &Options) -> Result<(), Error> {
     let server = Server::find(options.server.as_deref().unwrap_or_default())?;
     let (clock, interruption) = (Clock::start(), Interruption::listen()?);
     let machine = Machine::now(clock);
-    let sent = stream(&server, options, clock, &interruption)?;
+    let Sent { calls, send_buffer_bytes, received } = stream(&server, options, clock, &interruption)?;
     if let Some(path) = &options.csv {
-        trace::write(path, &sent.calls)?;
+        trace::write(path, &calls)?;
     }
-    let source = Source::measured(&server, machine, options.calls, &sent);
-    Report::new(&sent.calls, options.window, source).print(options.json)
+    let (planned, called) = (options.calls, calls.len());
+    let source = Measured { server, machine, send_buffer_bytes, planned, called, received };
+    Report::new(&calls, options.window, Source::Measured(source)).print(options.json)
 }
 
 /// What was sent.

@@ -241,9 +241,7 @@ impl output::Report for Report {
     fn text(&self) -> String {
         let Report { server, machine, planned, rows, .. } = self;
         let mut text = format!("throughput to {}, payload that arrived\n{}", server.line(), machine.line());
-        if rows.len() < *planned {
-            text += &format!("ended early: {} of {planned} combinations were measured\n", rows.len());
-        }
+        text += &output::ended_early(rows.len(), *planned, "combinations were measured");
         let head =
             ["", "bytes", "MTU", "connections", "Mbit/s", "kpps", "lost", "CPU", "softirq", "offered Mbit/s"];
         text += &table(&head, rows.iter().map(Row::cells));

@@ -175,24 +175,19 @@ fn routers_are_used_up_and_their_queues_stay_short_however_long_the_way_is() {
 /// The world judges that each flow keeps its order.
 #[test]
 fn a_link_that_is_too_far_away_to_share_a_flow_has_whole_ones_and_the_last_flow_goes_by_the_near_link() {
-    let at = |rate, way| Link { delay: Duration::from_millis(way), ..routed(rate, 100) };
+    let at = |rate, way| Link { delay: millis(way), ..routed(rate, 100) };
     let sum = 70 * MEGABIT;
     for (away, stays) in [(120, 0), (300, 0), (300, 1), (300, 2), (300, 3), (600, 1)] {
-        let mut world = settled(&[at(50, 15), at(20, away)]);
-        let flows = [0; 4].map(|_| world.start(window(sum / 4, Duration::from_millis(away))));
-        world.run_for(Duration::from_secs(20)).unwrap();
-        let since = world.now();
-        world.run_for(Duration::from_secs(4)).unwrap();
-        let all: f64 = flows.iter().map(|flow| world.goodput(*flow, since)).sum();
-        assert!(all / sum as f64 >= 0.9, "{away} ms: {:.3} of the sum", all / sum as f64);
-        for (_, flow) in flows.iter().enumerate().filter(|(number, _)| *number != stays) {
-            world.stop(*flow);
-        }
-        world.run_for(Duration::from_secs(12)).unwrap();
-        let since = world.now();
-        world.run_for(Duration::from_secs(2)).unwrap();
-        let last = world.goodput(flows[stays], since) / (50 * MEGABIT) as f64;
-        assert!(last >= 0.9, "{away} ms: flow {stays} has {last:.3} of the near link");
+        let mut world = two_nodes(1, &[at(50, 15), at(20, away)]);
+        let flows = [0; 4].map(|_| world.start(filling(sum / 4, millis(away))));
+        run(&mut world, Duration::from_secs(20));
+        let all = goodputs(&mut world, flows, Duration::from_secs(4)).iter().sum::<f64>() / sum as f64;
+        assert!(all >= 0.9, "{away} ms: {all:.3} of the sum");
+        let last = flows[stays];
+        flows.into_iter().filter(|flow| *flow != last).for_each(|flow| world.stop(flow));
+        run(&mut world, Duration::from_secs(12));
+        let alone = goodput(&mut world, last, Duration::from_secs(2)) / (50 * MEGABIT) as f64;
+        assert!(alone >= 0.9, "{away} ms: flow {stays} has {alone:.3} of the near link");
     }
 }
 

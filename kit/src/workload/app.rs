@@ -1,13 +1,15 @@
 //! Applications that know nothing of bundles: their servers, and clients that use them for some seconds.
 
+use std::fmt::Debug;
 use std::net::IpAddr;
 use std::process::Command;
+use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
 use tempfile::NamedTempFile;
 
-use super::{database, ganesha, store, web};
+use super::{database, ganesha, store, wait_until_listening, web};
 use crate::netns::Namespace;
 use crate::prerequisites::{GANESHA, NFS_CAT, NGINX, PGBENCH, REDIS, REDIS_BENCHMARK, SETPRIV, Tool, WRK};
 use crate::process::Process;
@@ -32,17 +34,14 @@ pub enum App {
     Files,
 }
 
-/// A server; it ends with the value.
+/// A server that listens at all addresses of a host; it ends with the value.
 #[derive(Debug)]
-pub enum Server {
-    /// nginx.
-    Web(web::Server),
-    /// PostgreSQL.
-    Database(database::Server),
-    /// Redis.
-    Store(store::Server),
-    /// nfs-ganesha.
-    Files(ganesha::Server),
+pub struct Server {
+    _process: Process,
+    /// Where its files are; they go when it has ended.
+    _place: Box<dyn Debug>,
+    /// What nfs-ganesha serves; of others nothing.
+    pub(super) content: Arc<[u8]>,
 }
 
 /// What became of the clients.
@@ -88,26 +87,37 @@ impl App {
         matches!(self, App::WebLarge | App::Files)
     }
 
-    /// Starts its server in `host`; what files hold is made from `seed`.
+    /// Starts its server in `host`, and waits until it listens; what files hold is made from `seed`.
     pub fn serve(self, host: &Namespace, seed: u64) -> Result<Server> {
-        Ok(match self {
-            App::WebLarge | App::WebSmall => Server::Web(web::Server::start(host)?),
-            App::Database => Server::Database(database::Server::start(host)?),
-            App::Store => Server::Store(store::Server::start(host)?),
-            App::Files => Server::Files(ganesha::Server::start(host, seed)?),
-        })
+        match self {
+            App::WebLarge | App::WebSmall => web::serve(host),
+            App::Database => database::serve(host),
+            App::Store => store::serve(host),
+            App::Files => ganesha::serve(host, seed),
+        }
     }
 }
 
 impl Server {
+    /// `process`, called `name`, with files at `place`, once it listens on `port` of `host`.
+    pub(super) fn listening(
+        process: Process,
+        name: &str,
+        (host, port): (&Namespace, u16),
+        place: impl Debug + 'static,
+    ) -> Result<Server> {
+        wait_until_listening(host, port, name)?;
+        Ok(Server { _process: process, _place: Box::new(place), content: Arc::default() })
+    }
+
     /// Starts the clients of `app` in `host`; this server, which is its, has the address `at` there.
     pub fn load(&self, app: App, host: &Namespace, at: IpAddr, seconds: u32) -> Result<Load> {
-        Ok(Load::Program(match self {
-            Server::Web(_) if app == App::WebSmall => web::load(host, at, web::File::Small, seconds)?,
-            Server::Web(_) => web::load(host, at, web::File::Large, seconds)?,
-            Server::Database(_) => database::load(host, at, seconds)?,
-            Server::Store(_) => store::load(host, at, seconds)?,
-            Server::Files(server) => return Ok(Load::Files(server.load(host, at, CLIENTS, seconds)?)),
+        Ok(Load::Program(match app {
+            App::WebSmall => web::load(host, at, web::File::Small, seconds)?,
+            App::WebLarge => web::load(host, at, web::File::Large, seconds)?,
+            App::Database => database::load(host, at, seconds)?,
+            App::Store => store::load(host, at, seconds)?,
+            App::Files => return ganesha::load(self, host, at, CLIENTS, seconds).map(Load::Files),
         }))
     }
 }
@@ -133,10 +143,7 @@ impl Load {
                 let output = process.wait(limit)?.success("the clients")?;
                 read(&output).with_context(|| format!("what the clients report: {output}"))
             }
-            Load::Files(load) => {
-                let ganesha::Outcome { mbps, failed } = load.finish();
-                Ok(Outcome { speed: mbps, failed })
-            }
+            Load::Files(load) => Ok(load.finish()),
         }
     }
 }

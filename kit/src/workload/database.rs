@@ -9,10 +9,8 @@ use std::{env, fs};
 
 use anyhow::{Context, Result};
 use nix::unistd::{Uid, User};
-use tempfile::TempDir;
 
-use super::app::{CLIENTS, Outcome, Program};
-use super::wait_until_listening;
+use super::app::{CLIENTS, Outcome, Program, Server};
 use crate::netns::Namespace;
 use crate::prerequisites::{Missing, PGBENCH};
 use crate::process::{self, Process};
@@ -23,35 +21,24 @@ const VERSIONS: &str = "/usr/lib/postgresql";
 /// The database's own user.
 const OWNER: &str = "lab";
 
-/// A server that listens at all addresses of a host, with the tables of pgbench.
-#[derive(Debug)]
-pub struct Server {
-    _process: Process,
-    _directory: TempDir,
-}
-
-impl Server {
-    /// Starts a server in `host`, waits until it listens and fills it.
-    pub fn start(host: &Namespace) -> Result<Server> {
-        let programs = programs()?;
-        let directory = tempfile::tempdir().context("a directory for PostgreSQL")?;
-        let servant = Servant::find()?;
-        servant.own(directory.path())?;
-        let data = directory.path().join("data");
-        let mut command = servant.command(Command::new("setpriv"), &programs.join("initdb"));
-        command.arg("--pgdata").arg(&data).args(["--username", OWNER, "--auth", "trust", "--no-sync"]);
-        process::run(command.current_dir("/"))?;
-        fs::write(data.join("pg_hba.conf"), "host all all all trust\n")?;
-        let mut command = servant.command(host.command("setpriv"), &programs.join("postgres"));
-        command.arg("-D").arg(&data).args(["-h", "*", "-k", "", "-p", &PORT.to_string(), "-c", "fsync=off"]);
-        let process = Process::start(command)?;
-        wait_until_listening(host, PORT, "PostgreSQL")?;
-        let server = Server { _process: process, _directory: directory };
-        let mut command = pgbench(host, "127.0.0.1".parse()?);
-        command.args(["--initialize", "--scale", "1", "--quiet"]);
-        process::run(&mut command)?;
-        Ok(server)
-    }
+/// Starts a server in `host`, waits until it listens, and fills it with the tables of pgbench.
+pub(super) fn serve(host: &Namespace) -> Result<Server> {
+    let programs = programs()?;
+    let directory = tempfile::tempdir().context("a directory for PostgreSQL")?;
+    let servant = Servant::find()?;
+    servant.own(directory.path())?;
+    let data = directory.path().join("data");
+    let mut command = servant.command(Command::new("setpriv"), &programs.join("initdb"));
+    command.arg("--pgdata").arg(&data).args(["--username", OWNER, "--auth", "trust", "--no-sync"]);
+    process::run(command.current_dir("/"))?;
+    fs::write(data.join("pg_hba.conf"), "host all all all trust\n")?;
+    let mut command = servant.command(host.command("setpriv"), &programs.join("postgres"));
+    command.arg("-D").arg(&data).args(["-h", "*", "-k", "", "-p", &PORT.to_string(), "-c", "fsync=off"]);
+    let server = Server::listening(Process::start(command)?, "PostgreSQL", (host, PORT), directory)?;
+    let mut command = pgbench(host, "127.0.0.1".parse()?);
+    command.args(["--initialize", "--scale", "1", "--quiet"]);
+    process::run(&mut command)?;
+    Ok(server)
 }
 
 /// The directory of the newest version's programs.

@@ -6,7 +6,6 @@
 use std::io::ErrorKind;
 use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
 use std::num::NonZeroU64;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -17,7 +16,7 @@ use rustix::thread::set_current_timer_slack;
 use socket2::SockRef;
 
 use super::ping_pong::{RoundTrips, histogram};
-use crate::netns::{Namespace, joined};
+use crate::netns::{Namespace, Running};
 
 /// Payload of a datagram; it begins with the time at which it was sent.
 const BYTES: usize = 64;
@@ -57,15 +56,12 @@ pub fn offer(
     let echo = bound(server, at)?;
     let socket = bound(client, (Ipv4Addr::UNSPECIFIED, 0).into())?;
     socket.connect(echo.local_addr()?).with_context(|| format!("connecting to {at}"))?;
-    let over = Arc::new(AtomicBool::new(false));
-    let (ended, told) = (Arc::clone(&over), Arc::clone(&over));
-    let echoing = server.spawn("echo", move || give_back(&echo, &ended))?;
+    let echoing = Running::start(server, "echo", move |over| give_back(&echo, over))?;
     let (reader, start) = (socket.try_clone()?, Instant::now());
-    let reading = client.spawn("reader", move || read(&reader, start, &told))?;
+    let reading = Running::start(client, "reader", move |over| read(&reader, start, over))?;
     let sent = client.enter(|| send(&socket, start, per_second, duration))?;
-    over.store(true, Ordering::Relaxed);
-    joined(echoing)?;
-    let times = joined(reading)?;
+    echoing.end()?;
+    let times = reading.end()?;
     let sent = sent?;
     ensure!(!times.is_empty(), "none of {sent} datagrams came back");
     let returned_per_second = times.len() as f64 / duration.as_secs_f64();

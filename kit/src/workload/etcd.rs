@@ -11,7 +11,6 @@ use base64ct::{Base64, Encoding};
 use rcgen::{BasicConstraints, CertificateParams, DistinguishedName, DnType, IsCa, Issuer, KeyPair};
 use tempfile::TempDir;
 
-use crate::clock::wait_for;
 use crate::netns::Namespace;
 use crate::process::{self, Process};
 
@@ -44,27 +43,16 @@ impl<'a> Etcd<'a> {
         let (url, data) = (self.url(), self.directory.path().join("data"));
         command.arg("--data-dir").arg(data);
         command.args(["--listen-client-urls", &url, "--advertise-client-urls", &url]);
-        command.args([
-            "--listen-peer-urls",
-            "http://127.0.0.1:2380",
-            "--client-cert-auth",
-            "--log-level",
-            "error",
-        ]);
+        command.args(["--listen-peer-urls", "http://127.0.0.1:2380"]);
+        command.args(["--client-cert-auth", "--log-level", "error"]);
         for (flag, file) in
             [("--trusted-ca-file", "ca.crt"), ("--cert-file", "etcd.crt"), ("--key-file", "etcd.key")]
         {
             command.arg(flag).arg(self.file(file));
         }
-        let mut process = Process::start(command)?;
-        let healthy = wait_for("an etcd that answers", HEALTHY_WITHIN, || {
-            anyhow::ensure!(process.is_running()?, "etcd has ended");
-            Ok(self.ask(&["endpoint", "health"]).ok())
-        });
-        if healthy.is_err() {
-            let words = process.stop()?;
-            return healthy.map(drop).with_context(|| words.last_words());
-        }
+        let is_healthy = || Ok(self.ask(&["endpoint", "health"]).ok());
+        let (process, _) =
+            Process::start(command)?.until("an etcd that answers", HEALTHY_WITHIN, is_healthy)?;
         self.process = Some(process);
         Ok(())
     }

@@ -96,33 +96,16 @@ impl<'a> Dns<'a> {
         let file = self.directory.path().join("conf");
         fs::write(&file, lines)?;
         let mut command = self.host.command("dnsmasq");
-        command.args([
-            "--no-daemon",
-            "--no-resolv",
-            "--no-hosts",
-            "--bind-interfaces",
-            "--user=root",
-            "--pid-file=",
-        ]);
+        command.args(["--no-daemon", "--no-resolv", "--no-hosts", "--bind-interfaces"]);
+        command.args(["--user=root", "--pid-file="]);
         command
-            .arg(format!("--listen-address={}", self.address))
-            .arg(format!("--conf-file={}", file.display()));
-        let mut process = Process::start(command)?;
-        let listens = wait_for("a DNS server that listens", LISTEN_WITHIN, || {
-            anyhow::ensure!(process.is_running()?, "dnsmasq has ended");
-            let sockets = process::run(self.host.command("ss").args([
-                "--listening",
-                "--numeric",
-                "--udp",
-                "--no-header",
-            ]))?;
+            .args([format!("--listen-address={}", self.address), format!("--conf-file={}", file.display())]);
+        let listens = || {
+            let sockets = process::run(self.host.command("ss").args(["-H", "-l", "-n", "-u"]))?;
             Ok(sockets.contains(&format!("{}:53", self.address)).then_some(()))
-        });
-        if listens.is_err() {
-            return listens.with_context(|| {
-                process.stop().map_or_else(|_| String::new(), |ending| ending.last_words())
-            });
-        }
+        };
+        let (process, ()) =
+            Process::start(command)?.until("a DNS server that listens", LISTEN_WITHIN, listens)?;
         self.process = Some(process);
         Ok(())
     }

@@ -16,7 +16,8 @@ use anyhow::{Context, Result, ensure};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use tabane_sim::random::{Random, Stream};
 
-use super::{SILENCE_MAX, wait_until_listening};
+use super::SILENCE_MAX;
+use super::app::{Outcome, Server};
 use crate::netns::{Namespace, joined};
 use crate::process::Process;
 use crate::sandbox::Mounted;
@@ -27,43 +28,32 @@ const BYTES: usize = 16 << 20;
 /// Bytes that are compared at once.
 const CHUNK: usize = 64 << 10;
 
-/// A server that listens at all addresses of a host, with a file in memory.
-#[derive(Debug)]
-pub struct Server {
-    _process: Process,
-    /// Ends after the server.
-    _memory: Mounted,
-    content: Arc<[u8]>,
+/// Starts a server in `host`, with a file in memory, and waits until it listens; what the file holds is made from `seed`.
+pub(super) fn serve(host: &Namespace, seed: u64) -> Result<Server> {
+    let memory = Mounted::on_new_directory("tmpfs", "tmpfs", "")?;
+    let mut content = vec![0; BYTES];
+    Random::new(seed, Stream::Traffic).fill(&mut content);
+    let files = memory.path().join("files");
+    fs::create_dir(&files)?;
+    fs::write(files.join("file"), &content)?;
+    let settings = memory.path().join("ganesha.conf");
+    fs::write(&settings, configuration(memory.path(), &files))?;
+    let mut command = host.command("ganesha.nfsd");
+    command.args(["-F", "-L", "/dev/stderr", "-f"]).arg(&settings);
+    command.arg("-p").arg(memory.path().join("pid"));
+    let mut server = Server::listening(Process::start(command)?, "nfs-ganesha", (host, PORT), memory)?;
+    server.content = content.into();
+    Ok(server)
 }
 
-impl Server {
-    /// Starts a server in `host` and waits until it listens; what the file holds is made from `seed`.
-    pub fn start(host: &Namespace, seed: u64) -> Result<Server> {
-        let memory = Mounted::on_new_directory("tmpfs", "tmpfs", "")?;
-        let mut content = vec![0; BYTES];
-        Random::new(seed, Stream::Traffic).fill(&mut content);
-        let files = memory.path().join("files");
-        fs::create_dir(&files)?;
-        fs::write(files.join("file"), &content)?;
-        let settings = memory.path().join("ganesha.conf");
-        fs::write(&settings, configuration(memory.path(), &files))?;
-        let mut command = host.command("ganesha.nfsd");
-        command.args(["-F", "-L", "/dev/stderr", "-f"]).arg(&settings);
-        command.arg("-p").arg(memory.path().join("pid"));
-        let process = Process::start(command)?;
-        wait_until_listening(host, PORT, "nfs-ganesha")?;
-        Ok(Server { _process: process, _memory: memory, content: content.into() })
-    }
-
-    /// Starts so many clients in `host` that read from this server, which has the address `address` there.
-    pub fn load(&self, host: &Namespace, address: IpAddr, clients: u16, seconds: u32) -> Result<Load> {
-        let end = Instant::now() + Duration::from_secs(seconds.into());
-        let client = |_| {
-            let content = Arc::clone(&self.content);
-            host.spawn("a client of NFS", move || read_until(end, address, &content))
-        };
-        Ok(Load { clients: (0..clients).map(client).collect::<Result<_>>()?, seconds: seconds.into() })
-    }
+/// Starts so many clients in `host` that read from `server`, which has the address `address` there.
+pub fn load(server: &Server, host: &Namespace, address: IpAddr, clients: u16, seconds: u32) -> Result<Load> {
+    let end = Instant::now() + Duration::from_secs(seconds.into());
+    let client = |_| {
+        let content = Arc::clone(&server.content);
+        host.spawn("a client of NFS", move || read_until(end, address, &content))
+    };
+    Ok(Load { clients: (0..clients).map(client).collect::<Result<_>>()?, seconds: seconds.into() })
 }
 
 /// Version 4 alone, which needs no port mapper; what the server keeps of its clients lies in `own`.
@@ -85,17 +75,8 @@ pub struct Load {
     seconds: f64,
 }
 
-/// What became of them.
-#[derive(Clone, Copy, Debug)]
-pub struct Outcome {
-    /// What was read, in 10^6 bits per second.
-    pub mbps: f64,
-    /// Clients that failed, or read something else than the file.
-    pub failed: u64,
-}
-
 impl Load {
-    /// Waits for their end.
+    /// Waits for their end; those failed that read something else than the file, too.
     pub fn finish(self) -> Outcome {
         let (mut bytes, mut failed) = (0, 0);
         for client in self.clients {
@@ -107,7 +88,7 @@ impl Load {
                 }
             }
         }
-        Outcome { mbps: bytes as f64 * 8e-6 / self.seconds, failed }
+        Outcome { speed: bytes as f64 * 8e-6 / self.seconds, failed }
     }
 }
 

@@ -3,10 +3,8 @@
 use std::net::IpAddr;
 
 use anyhow::{Context, Result};
-use tempfile::TempDir;
 
-use super::app::{CLIENTS, Outcome, Program};
-use super::wait_until_listening;
+use super::app::{CLIENTS, Outcome, Program, Server};
 use crate::netns::Namespace;
 use crate::process::Process;
 
@@ -15,24 +13,14 @@ const PORT: u16 = 6379;
 const REQUESTS_PER_SECOND: u32 = 40_000;
 /// Bytes of a value.
 const VALUE: usize = 100;
-/// A server that listens at all addresses of a host.
-#[derive(Debug)]
-pub struct Server {
-    _process: Process,
-    _directory: TempDir,
-}
 
-impl Server {
-    /// Starts a server in `host` and waits until it listens.
-    pub fn start(host: &Namespace) -> Result<Server> {
-        let directory = tempfile::tempdir().context("a directory for Redis")?;
-        let mut command = host.command("redis-server");
-        command.args(["--port", &PORT.to_string(), "--bind", "0.0.0.0", "--protected-mode", "no"]);
-        command.args(["--save", "", "--appendonly", "no", "--dir"]).arg(directory.path());
-        let process = Process::start(command)?;
-        wait_until_listening(host, PORT, "Redis")?;
-        Ok(Server { _process: process, _directory: directory })
-    }
+/// Starts a server in `host` and waits until it listens.
+pub(super) fn serve(host: &Namespace) -> Result<Server> {
+    let directory = tempfile::tempdir().context("a directory for Redis")?;
+    let mut command = host.command("redis-server");
+    command.args(["--port", &PORT.to_string(), "--bind", "0.0.0.0", "--protected-mode", "no"]);
+    command.args(["--save", "", "--appendonly", "no", "--dir"]).arg(directory.path());
+    Server::listening(Process::start(command)?, "Redis", (host, PORT), directory)
 }
 
 /// Starts clients in `host` of the store at `server`, which have as many requests as take about `seconds`.

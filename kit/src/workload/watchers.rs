@@ -55,11 +55,8 @@ impl Watchers {
         fs::set_permissions(&token, Permissions::from_mode(0o600))?;
         let mut command = host.command(tabane);
         command.args(["web", "--token-file"]).arg(&token);
-        let mut web = Process::start(command)?;
-        let page = wait_for("a page", WITHIN, || {
-            ensure!(web.is_running()?, "tabane web has ended");
-            host.enter(|| ask("/api/stream").ok())
-        })?;
+        let (web, page) =
+            Process::start(command)?.until("a page", WITHIN, || host.enter(|| ask("/api/stream").ok()))?;
         let mut stream = page.try_clone()?;
         let follower = host
             .spawn("page", move || Ok(usize::try_from(std::io::copy(&mut stream, &mut std::io::sink())?)?))?;

@@ -6,10 +6,8 @@ use std::path::Path;
 
 use anyhow::{Context, Result};
 use serde::Deserialize;
-use tempfile::TempDir;
 
-use super::app::{CLIENTS, Outcome, Program};
-use super::wait_until_listening;
+use super::app::{CLIENTS, Outcome, Program, Server};
 use crate::netns::Namespace;
 use crate::process::Process;
 
@@ -52,28 +50,17 @@ impl File {
     }
 }
 
-/// A server that listens at all addresses of a host.
-#[derive(Debug)]
-pub struct Server {
-    _process: Process,
-    _directory: TempDir,
-}
-
-impl Server {
-    /// Starts a server in `host` and waits until it listens.
-    pub fn start(host: &Namespace) -> Result<Server> {
-        let directory = tempfile::tempdir().context("a directory for nginx")?;
-        for file in File::ALL {
-            fs::write(directory.path().join(file.name()), vec![b'x'; file.bytes()])?;
-        }
-        let settings = directory.path().join("nginx.conf");
-        fs::write(&settings, configuration(directory.path()))?;
-        let mut command = host.command("nginx");
-        command.arg("-p").arg(directory.path()).arg("-e").arg("stderr").arg("-c").arg(&settings);
-        let process = Process::start(command)?;
-        wait_until_listening(host, PORT, "nginx")?;
-        Ok(Server { _process: process, _directory: directory })
+/// Starts a server in `host` and waits until it listens.
+pub(super) fn serve(host: &Namespace) -> Result<Server> {
+    let directory = tempfile::tempdir().context("a directory for nginx")?;
+    for file in File::ALL {
+        fs::write(directory.path().join(file.name()), vec![b'x'; file.bytes()])?;
     }
+    let settings = directory.path().join("nginx.conf");
+    fs::write(&settings, configuration(directory.path()))?;
+    let mut command = host.command("nginx");
+    command.arg("-p").arg(directory.path()).arg("-e").arg("stderr").arg("-c").arg(&settings);
+    Server::listening(Process::start(command)?, "nginx", (host, PORT), directory)
 }
 
 /// One process in the foreground that writes nothing but below `directory`.

@@ -19,21 +19,12 @@ mod frame;
 mod hostile;
 mod trial;
 
-use std::path::Path;
-use std::process::{Command, ExitCode};
-use std::time::Duration;
+use std::process::Command;
 
-use anyhow::Result;
-use clap::builder::RangedU64ValueParser;
-use clap::{Args, ValueEnum};
+use clap::ValueEnum;
 use serde_json::{Value, json};
-use tabane_kit::bundle::{self, Bundle, Common};
-use tabane_kit::rate::Bitrate;
-use tabane_kit::report::{Report, Table, Verdict};
-use tabane_kit::status::{Questions, Status};
-use tabane_kit::topology::{LinkPlan, Plan, Topology};
-use tabane_kit::{process, progress};
 
+use crate::prelude::*;
 use forge::{Attack, Stranger};
 use hostile::Hostile;
 use trial::Figures;
@@ -106,7 +97,7 @@ impl<'a> Scene<'a> {
         for file in &node_keys {
             public.push(process::run(Command::new(daemon).args(["genkey", "--node", file]))?);
         }
-        let hearing = Hostile::enter(topology)?.hear();
+        let hearing = Hostile::enter(topology)?.hear(topology)?;
         let start = |host: usize| {
             let words = ["--node-key", &node_keys[host], "--allow", public[1 - host].trim()];
             let arguments = words.map(String::from).to_vec();
@@ -117,7 +108,7 @@ impl<'a> Scene<'a> {
         for bundle in &mut bundles {
             bundle.wait_until("the other host", |status| status.is_ready(1, LINKS))?;
         }
-        let hostile = hearing.finish()?;
+        let hostile = hearing.end()?;
         Ok(Scene { topology, bundles, hostile, stranger, daemon, key, other_key, node_keys })
     }
 

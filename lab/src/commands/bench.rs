@@ -6,27 +6,15 @@
 
 mod path;
 
-use std::net::SocketAddr;
 use std::path::Path as FilePath;
-use std::process::ExitCode;
-use std::thread;
-use std::time::Duration;
 
 use Bound::{Least, Most};
-use anyhow::{Context, Result};
-use clap::Args;
-use clap::builder::RangedU64ValueParser;
-use tabane_kit::bundle::{Bundle, Common};
-use tabane_kit::counters::{self, used_during};
-use tabane_kit::prerequisites::{IPERF3, MPTCPIZE, Tool};
-use tabane_kit::progress;
-use tabane_kit::report::{Bound, Report, Table, Verdict};
-use tabane_kit::topology::Topology;
-use tabane_kit::workload::iperf::{Flow, Server};
-use tabane_kit::workload::{datagrams, ping_pong};
+use tabane_kit::prerequisites::MPTCPIZE;
+use tabane_kit::report::Bound;
+use tabane_kit::workload::datagrams;
 
 use crate::commands::engines;
-use crate::number;
+use crate::prelude::*;
 use path::{BUNDLE_1, Carrier, MEMORY_PATHS, PATHS, Path};
 
 /// What the command needs besides the sandbox's own tools.

@@ -5,20 +5,13 @@
 //! of different machines are compared, too, but the report says that they are of different machines.
 
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
-use std::process::ExitCode;
-use std::{fmt, fs};
+use std::fmt;
 
-use anyhow::Result;
-use clap::Args;
-use serde::{Deserialize, Serialize};
 use serde_json::json;
+use tabane_kit::machine::Machine;
 use tabane_probe::stats::rank_sum;
 
-use crate::number;
-use tabane_kit::machine::Machine;
-use tabane_kit::prerequisites::Missing;
-use tabane_kit::report::{Report, Samples, Table, Verdict};
+use crate::prelude::*;
 
 /// A difference that chance alone makes with this probability is noise; three values against three cannot show more.
 const NOISE: f64 = 0.1;

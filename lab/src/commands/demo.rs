@@ -4,31 +4,10 @@
 //! 2. A switch becomes a black hole while iperf3 and a checksummed transfer run, and comes back.
 //! 3. What was found, against what is wanted.
 
-use std::net::{IpAddr, SocketAddr};
-use std::path::Path;
-use std::process::ExitCode;
-use std::thread;
-use std::time::{Duration, Instant};
-
-use anyhow::Result;
-use clap::Args;
-use clap::builder::RangedU64ValueParser;
 use serde_json::json;
-use tabane_kit::bundle::{self, Bundle, Common};
-use tabane_kit::clock::monotonic_ns;
-use tabane_kit::counters::{received_bytes, used_during};
-use tabane_kit::netns::Namespace;
-use tabane_kit::prerequisites::{IPERF3, Tool};
-use tabane_kit::progress;
-use tabane_kit::rate::Bitrate;
-use tabane_kit::report::{Report, Table, Verdict};
-use tabane_kit::status::{LINK_DOWN, Questions};
 use tabane_kit::strip::Strip;
-use tabane_kit::topology::{LinkPlan, Moment, Plan, Topology, address};
-use tabane_kit::workload::Stream;
-use tabane_kit::workload::iperf::{self, Flow, Server};
-use tabane_kit::workload::transfer::{self, Source, Transfer};
 
+use crate::prelude::*;
 use crate::scenario::{Faults, Figure, Measure};
 
 /// What the command needs besides the sandbox's own tools.

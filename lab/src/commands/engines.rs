@@ -4,23 +4,10 @@
 //! pinned: sender, echo, both daemons and the kernel share the machine's processors as they come.
 //! Beside the loads there is one ping-pong, and quiet; the bench has these, too.
 
-use std::net::SocketAddr;
-use std::process::ExitCode;
-use std::thread;
-use std::time::Duration;
-
-use anyhow::Result;
-use clap::Args;
-use clap::builder::RangedU64ValueParser;
 use tabane_engine::receive::Method;
-use tabane_kit::bundle::{self, Bundle, Common, DEVICE};
-use tabane_kit::counters::used_during;
-use tabane_kit::progress;
-use tabane_kit::report::{Report, Table, Verdict};
-use tabane_kit::topology::{LinkPlan, Plan, Topology, Wiring, address};
-use tabane_kit::workload::{Stream, echoes, ping_pong};
+use tabane_kit::workload::echoes;
 
-use crate::number;
+use crate::prelude::*;
 
 /// Lets `bundles` wait by `engine`.
 pub fn choose(engine: Method, bundles: &[Bundle<'_>]) -> Result<()> {

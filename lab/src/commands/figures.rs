@@ -7,16 +7,9 @@
 //! A page quotes a figure as a link whose label is the figure's name, so a reader finds when and where it was measured.
 
 use std::collections::BTreeMap;
-use std::fs;
-use std::path::PathBuf;
-use std::process::ExitCode;
-
-use anyhow::{Context, Result};
-use clap::Args;
 
 use super::compare::Kept;
-use crate::number;
-use tabane_kit::report::Samples;
+use crate::prelude::*;
 
 /// The page of all figures that are quoted.
 pub const PAGE: &str = "docs/figures.md";

@@ -13,22 +13,11 @@
 
 mod node;
 
-use std::path::PathBuf;
-use std::process::ExitCode;
-use std::time::{Duration, Instant};
-
-use anyhow::{Context, Result};
-use clap::Args;
-use clap::builder::RangedU64ValueParser;
 use serde::de::DeserializeOwned;
+use tabane_kit::guest::Visit;
 
+use crate::prelude::*;
 use node::Meeting;
-use tabane_kit::bundle::{Common, Window};
-use tabane_kit::clock::wait_for;
-use tabane_kit::guest::{self, Guest, Visit};
-use tabane_kit::prerequisites::{BUSYBOX, MODPROBE, QEMU, Tool};
-use tabane_kit::progress;
-use tabane_kit::report::{Report, Table, Verdict};
 
 /// What the command needs besides the sandbox's own tools.
 pub const TOOLS: &[Tool] = &[QEMU, MODPROBE, BUSYBOX];

@@ -3,25 +3,11 @@
 //! A NIC that waits before it interrupts hands over many packets at once. Over two NICs these are two heaps, and who takes
 //! packets as they come takes one heap first: P2 names that as the main cause of reordering. [`super::pair`] joins the guests.
 
-use std::fs;
-use std::net::SocketAddr;
-use std::path::Path;
-use std::process::ExitCode;
-use std::time::Duration;
-
-use anyhow::{Context, Result};
-use serde::{Deserialize, Serialize};
-use tabane_kit::counters::received_bytes;
 use tabane_kit::guest::Model;
 use tabane_kit::guest::pair::{self, ANSWER_WITHIN, Answers, Talk};
-use tabane_kit::netns::Namespace;
-use tabane_kit::prerequisites::{BUSYBOX, ETHTOOL, IPERF3, MODPROBE, QEMU, Tool};
-use tabane_kit::report::{Report, Table, Verdict};
-use tabane_kit::topology::nic;
-use tabane_kit::workload::Stream;
-use tabane_kit::workload::iperf::{Flow, Server};
-use tabane_kit::workload::sequence::{self, Pace, Receiving};
-use tabane_kit::{process, progress};
+use tabane_kit::workload::sequence::Receiving;
+
+use crate::prelude::*;
 
 pub use super::pair::PairOptions as Options;
 use super::pair::Way;

@@ -4,30 +4,14 @@
 //! Over a veth a superframe stays whole from one stack to the other. Here it is cut into segments in front of the cable, by the NIC
 //! or by the kernel for it, and what comes is segments. [`super::pair`] joins the guests.
 
-use std::net::SocketAddr;
-use std::path::Path;
-use std::process::ExitCode;
-use std::thread;
-use std::time::Duration;
-
-use anyhow::{Context, Result};
-use clap::Args;
-use serde::{Deserialize, Serialize};
-use tabane_kit::counters::{Usage, packets};
+use tabane_kit::counters::packets;
 use tabane_kit::guest::Model;
 use tabane_kit::guest::pair::{self, Answers, Talk};
 use tabane_kit::machine::processors;
-use tabane_kit::netns::{Namespace, joined};
-use tabane_kit::prerequisites::{BUSYBOX, IPERF3, MODPROBE, QEMU, Tool};
-use tabane_kit::progress;
-use tabane_kit::report::{Report, Table, Verdict};
-use tabane_kit::status::Questions;
-use tabane_kit::workload::Stream;
 use tabane_kit::workload::delivery::{self, Taker};
-use tabane_kit::workload::iperf::{Flow, Server};
-use tabane_kit::workload::transfer::Source;
 
 use super::pair::{Ending, LINKS, PairOptions, Way, nics};
+use crate::prelude::*;
 
 /// What the command needs besides the sandbox's own tools.
 pub const TOOLS: &[Tool] = &[QEMU, MODPROBE, BUSYBOX, IPERF3];

@@ -8,24 +8,11 @@
 //!
 //! The cables are sockets of the two QEMUs. Each guest runs the same command: the first asks, the other answers.
 
-use std::net::IpAddr;
-use std::path::Path;
-use std::time::Duration;
-
-use anyhow::{Context, Result};
-use clap::Args;
-use clap::builder::RangedU64ValueParser;
 use serde::de::DeserializeOwned;
-use serde::{Deserialize, Serialize};
-
-use tabane_kit::bonding;
-use tabane_kit::bundle::{self, Bundle, Common};
-use tabane_kit::clock::wait_for;
-use tabane_kit::guest::{self, Model, pair};
-use tabane_kit::netns::Namespace;
-use tabane_kit::status::Questions;
-use tabane_kit::topology::nic;
+use tabane_kit::guest::{Model, pair};
 use tabane_kit::workload::ping_pong::ping;
+
+use crate::prelude::*;
 
 /// Links that are used together.
 pub(super) const LINKS: usize = 2;

@@ -11,22 +11,11 @@
 mod agenda;
 mod connections;
 
-use std::process::ExitCode;
-use std::time::{Duration, Instant};
-use std::{fs, thread};
-
-use anyhow::{Context, Result};
-use clap::Args;
-use clap::builder::RangedU64ValueParser;
 use serde_json::json;
-use tabane_kit::bundle::{self, Bundle, Common};
-use tabane_kit::clock::wait_for;
-use tabane_kit::rate::Bitrate;
-use tabane_kit::report::{Report, Samples, Table, Verdict};
-use tabane_kit::status::{PathStatus, PeerStatus, Questions};
-use tabane_kit::topology::{LinkPlan, Plan, Topology, Wiring};
-use tabane_kit::{process, progress, strip};
+use tabane_kit::status::PeerStatus;
+use tabane_kit::strip;
 
+use crate::prelude::*;
 use agenda::{Agenda, Event};
 use connections::{Connections, Fate};
 

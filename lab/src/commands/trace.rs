@@ -1,12 +1,10 @@
 //! Makes a trace in Mahimahi's format that looks like a radio link, by the rule of [`MadeUp`].
 
 use std::io::Write;
-use std::process::ExitCode;
 
-use anyhow::Result;
-use clap::Args;
 use tabane_config::units::parse_bitrate;
 
+use crate::prelude::*;
 use crate::scenario::MadeUp;
 
 /// A made-up trace of a radio link in Mahimahi's format, for `trace` in scenarios; the same for the same options

@@ -1,10 +1,12 @@
 //! What a place or a contestant cannot do: one sentence each, so that nothing is left out in silence.
 
+use tabane_kit::prerequisites::is_installed;
+use tabane_kit::workload::app::App;
+
 use super::contestant::{CONNECTIONS_MAX, Contestant, With};
 use super::course::{self, Condition};
 use super::plan::{BundleOptions, Flow, FlowKind, Link, Over, Place, Quality, Scenario};
-use tabane_kit::prerequisites::{NFT, Tool, is_installed};
-use tabane_kit::workload::app::App;
+use crate::prelude::*;
 
 /// Why `scenario` cannot run in `place` at all.
 pub(super) fn place_lacks(scenario: &Scenario, place: Place) -> Option<String> {

@@ -3,9 +3,8 @@
 //! A case's keys take the place of the file's own; its faults and requirements come on top of those, and a table, such as
 //! `bundle`, is changed key by key. So do `[quick]`, when it has to be quick, and what the command line sets.
 
-use toml::{Table, Value};
-
 use tabane_config::problem::{Place as Where, Problem};
+use toml::{Table, Value};
 
 use super::file;
 use super::plan::Scenario;

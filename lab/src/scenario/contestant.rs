@@ -1,24 +1,16 @@
 //! Who carries the flows, and how each makes one path of the links: nobody, a bundle, the kernel, or another program.
 
-use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpStream};
-use std::path::Path;
-use std::time::Duration;
+use std::net::{Ipv4Addr, TcpStream};
 
-use anyhow::Result;
-use serde::{Deserialize, Deserializer, Serialize, Serializer};
-use tabane_kit::bonding;
-use tabane_kit::bundle::{self, Bundle, DEVICE, Protection};
-use tabane_kit::clock::wait_for;
-use tabane_kit::netns::Namespace;
-use tabane_kit::prerequisites::{Missing, TEAMNL, Tool, is_installed};
-use tabane_kit::process::Process;
-use tabane_kit::topology::{Topology, address, nic};
+use serde::{Deserializer, Serializer};
+use tabane_kit::prerequisites::{TEAMNL, is_installed};
+use tabane_kit::workload::wait_until_listening;
 use tabane_kit::workload::watchers::Watchers;
-use tabane_kit::workload::{Stream, ping_pong, wait_until_listening};
 use tabane_proto::PolicyKind;
 
 use super::plan::{Place, Scenario};
 use super::units::{Form, named};
+use crate::prelude::*;
 
 /// How long a path of the kernel's may take to carry its first packet; LACP needs some seconds.
 const CARRIES_WITHIN: Duration = Duration::from_secs(20);

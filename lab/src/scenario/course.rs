@@ -7,9 +7,10 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
+use tabane_kit::workload::transfer::ARRIVES_WITHIN;
+
 use super::plan::{Fault, FaultKind, Quality, Router, Scenario};
 use super::trace::{STEP, Trace};
-use tabane_kit::workload::transfer::ARRIVES_WITHIN;
 
 /// What a link is like at one moment.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -1,16 +1,14 @@
 //! What bundles noticed of the faults of a run: when they took links for dead, rightly or not, and used them again.
 
 use std::collections::BTreeMap;
-use std::time::Duration;
 
-use anyhow::Result;
+use tabane_kit::clock::Moment;
+use tabane_kit::status::{Entry, is_on};
 
 use super::course::{Condition, Step};
 use super::figure::{Figure, Measure};
 use super::plan::{Quality, Scenario};
-use tabane_kit::bundle::Bundle;
-use tabane_kit::clock::{Moment, milliseconds_between, wait_for};
-use tabane_kit::status::{Entry, LINK_DOWN, LINK_UP, Questions, Status, is_on};
+use crate::prelude::*;
 
 /// How long bundles may take to use all links again; links that flap are held down for a while.
 const WHOLE_WITHIN: Duration = Duration::from_secs(10);

@@ -1,13 +1,8 @@
 //! The figures that a run can give, the same ones in every place, and one run's values of them.
 
-use anyhow::Result;
-use serde::{Deserialize, Serialize};
-use tabane_kit::bundle::{Bundle, DEVICE};
-use tabane_kit::counters::{self, Usage};
-use tabane_kit::emulator::{Counters, Direction};
-use tabane_kit::netns::Namespace;
-use tabane_kit::status::Questions;
-use tabane_kit::topology::{Topology, Wiring};
+use tabane_kit::emulator::Counters;
+
+use crate::prelude::*;
 
 /// Makes [`Figure`] of a table: its variant, name in files, name for people, unit.
 macro_rules! figures {

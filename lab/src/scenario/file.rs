@@ -3,8 +3,6 @@
 //! Serde reads the values and stops at the first that is none. What is wrong about values beside others is told all at once.
 
 use std::ops::{Range, RangeInclusive};
-use std::path::Path;
-use std::time::Duration;
 
 use tabane_config::problem::{Place as Where, Problem, nearest, quoted};
 use toml::de::{DeTable, DeValue};
@@ -12,6 +10,7 @@ use toml::de::{DeTable, DeValue};
 use super::plan::{FAULTS_MAX, FLOWS_MAX, Fault, FaultKind, Flow, FlowKind, LINKS_MAX, Link, Scenario, Want};
 use super::trace::{TRACE_ALLOWED, Trace};
 use super::units::{Rate, Share, Size, Text, Time};
+use crate::prelude::*;
 
 const QUIET_MAX: Duration = Duration::from_secs(60);
 /// IPv6 needs 1,280 bytes (RFC 8200), and larger links than of 9,000 are rare.

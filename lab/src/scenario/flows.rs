@@ -1,21 +1,15 @@
 //! The flows of a scenario over a real path, while they run and when they have ended.
 
-use std::net::SocketAddr;
 use std::panic::resume_unwind;
 use std::thread::{Scope, ScopedJoinHandle};
-use std::time::Duration;
 
-use anyhow::{Context, Result, ensure};
+use tabane_kit::workload::app::{self, App};
+use tabane_kit::workload::ping_pong::RoundTrips;
+use tabane_kit::workload::transfer::{Carrier, Gaps};
 
 use super::figure::Figure;
 use super::plan::{Flow, FlowKind, Scenario};
-use tabane_kit::clock::monotonic_ns;
-use tabane_kit::netns::Namespace;
-use tabane_kit::workload::Stream;
-use tabane_kit::workload::app::{self, App};
-use tabane_kit::workload::ping_pong::{self, RoundTrips};
-use tabane_kit::workload::sequence::{self, Pace, Sequence};
-use tabane_kit::workload::transfer::{self, Carrier, Gaps, Source, Transfer};
+use crate::prelude::*;
 
 /// What a stream sends again and again: small, so that the last copy ends soon.
 const COPY_BYTES: u64 = 1 << 20;

@@ -4,18 +4,11 @@
 //! course of the scenario, all are emulated wires. The buffers of TCP may grow to 32 MiB, so that long paths are filled.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::net::SocketAddr;
-use std::path::Path;
-use std::thread::{self, Scope};
-use std::time::{Duration, Instant};
+use std::thread::Scope;
 
-use anyhow::{Context, Result, ensure};
-use tabane_kit::bonding;
-use tabane_kit::clock::{Moment, monotonic_ns};
-use tabane_kit::emulator::{Coalescing, Direction, Impairment};
-use tabane_kit::rate::Bitrate;
-use tabane_kit::topology::{LinkPlan, Pacer, Plan, RouterPlan, Topology, Wiring, address, nic};
-use tabane_kit::workload::Stream;
+use tabane_kit::clock::Moment;
+use tabane_kit::emulator::Coalescing;
+use tabane_kit::topology::{Pacer, RouterPlan};
 
 use super::able::needs_emulator;
 use super::contestant::Contestant;
@@ -24,6 +17,7 @@ use super::deaths::Faults;
 use super::figure::{Counts, Measure, Told, reordered};
 use super::flows::{Around, Mark, Running, figures};
 use super::plan::{FlowKind, Router, Scenario};
+use crate::prelude::*;
 
 /// Most that the buffers of a connection may grow to.
 const BUFFER_BYTES_MAX: u32 = 32 << 20;

@@ -3,19 +3,18 @@
 //! Hosts, links and flows count from 0 here; in files they count from 1, as the names of namespaces and NICs do.
 
 use std::fmt;
-use std::time::Duration;
 
 use clap::ValueEnum;
-use serde::{Deserialize, Serialize};
 use tabane_engine::receive::Method;
 use tabane_io::Engine;
+use tabane_kit::workload::app::App;
 use tabane_proto::{HashLayers, PolicyKind, Turn};
 
 use super::contestant::{Contestant, With};
 use super::figure::Figure;
 use super::trace::Trace;
 use super::units::{Form, FromOne, IfGiven, Rate, Share, Size, Time, named};
-use tabane_kit::workload::app::App;
+use crate::prelude::*;
 
 /// Most of each that a file may ask for, which is also what its places can be trusted with.
 pub(super) const LINKS_MAX: usize = 8;

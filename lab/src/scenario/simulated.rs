@@ -3,9 +3,6 @@
 //! There is no TCP in it: a `tcp` flow is a source of superframes that always has one more and does not slow down, a
 //! `file` is done when as many bytes have arrived. The best link alone is a bundle over that link.
 
-use std::time::Duration;
-
-use anyhow::{Result, ensure};
 use tabane_probe::stats::{quantile, sorted};
 use tabane_proto::security::Rekey;
 use tabane_proto::{Event, Instant, PolicyOptions};
@@ -22,6 +19,7 @@ use super::contestant::{Contestant, With};
 use super::course::{self, Step};
 use super::figure::{Figure, Measure};
 use super::plan::{Flow, FlowKind, Quality, Scenario};
+use crate::prelude::*;
 
 /// How long links may take until all are in use.
 const SETTLED_WITHIN: Duration = Duration::from_secs(5);

@@ -7,8 +7,7 @@ use super::contestant::Contestant;
 use super::figure::{Figure, Measure};
 use super::plan::{FlowKind, Place, Scenario, Want};
 use super::{Outcome, Run, Seen};
-use crate::number;
-use tabane_kit::report::{Report, Samples, Table, Verdict};
+use crate::prelude::*;
 
 /// What counts as offered, in percent: a datagram or two may miss the end.
 const OFFERED_MIN: f64 = 99.0;

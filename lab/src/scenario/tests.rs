@@ -1,8 +1,5 @@
 //! Files of scenarios: the examples mean what they say, errors name their place, and no text makes the parser panic.
 
-use std::fs;
-use std::path::{Path, PathBuf};
-
 use proptest::prelude::*;
 use proptest::sample::Index;
 
@@ -11,6 +8,7 @@ use super::contestant::Contestant;
 use super::figure::Figure;
 use super::file::parse;
 use super::plan::{FaultKind, FlowKind};
+use crate::prelude::*;
 
 /// The shortest scenario.
 const SHORTEST: &str = "[[link]]\nrate = \"1 Gbit/s\"\n[[flow]]\nkind = \"tcp\"\n";

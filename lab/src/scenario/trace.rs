@@ -7,12 +7,11 @@
 use std::f64::consts::PI;
 use std::fs::File;
 use std::io::Read;
-use std::path::Path;
 use std::sync::Arc;
-use std::time::Duration;
 
-use serde::{Deserialize, Serialize};
 use tabane_config::problem::quoted;
+
+use crate::prelude::*;
 
 /// What a trace is, for error sentences.
 pub(super) const TRACE_ALLOWED: &str = "a file with a whole number of milliseconds in each line, none below the one before, the last one at least 1; or `made-up:SEED`";

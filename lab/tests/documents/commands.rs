@@ -1,14 +1,13 @@
-//! Commands and options: those of `tabane` and of the programs beside it against the definitions of their command lines, those of
-//! `tabane-lab` against what its `--help` shows.
+//! Commands and options of `tabane`, of the programs beside it and of `tabane-lab` against the definitions of their command lines.
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::process::Command as Process;
+use std::collections::BTreeSet;
 
 use anyhow::{Result, ensure};
 use clap::{Arg, Command};
 use tabane_config::{file, reference};
 
-use crate::documents::pages::{Code, all, code, none, typed};
+use crate::documents::pages::{Code, all, code, typed};
+use crate::repository::none;
 
 /// Options of other programs that pages name by themselves.
 const OTHERS: [&str; 6] = ["--device", "--lib", "--npb", "--release", "--test", "--throttle"];
@@ -20,15 +19,13 @@ const BEFORE: [&str; 3] = ["sudo", "$", "#"];
 /// What can be typed.
 struct Programs {
     own: Vec<Command>,
-    /// The lab's commands with their options.
-    lab: BTreeMap<String, BTreeSet<String>>,
     /// Every option of any program.
     options: BTreeSet<String>,
 }
 
 /// Whatever the pages name exists.
 pub(crate) fn exist() -> Result<()> {
-    let (programs, mut complaints, mut count) = (Programs::new()?, Vec::new(), 0);
+    let (programs, mut complaints, mut count) = (Programs::new(), Vec::new(), 0);
     for page in all()? {
         for line in typed(&page.text) {
             count += usize::from(program(&line).is_some());
@@ -41,7 +38,7 @@ pub(crate) fn exist() -> Result<()> {
 
 /// The check itself: what is wrong is found, what is right is not.
 pub(crate) fn mistakes_are_found() -> Result<()> {
-    let programs = Programs::new()?;
+    let programs = Programs::new();
     for line in [
         "tabane stauts",
         "tabane up --no-such",
@@ -88,14 +85,13 @@ fn program(line: &str) -> Option<(&str, Vec<&str>)> {
 }
 
 impl Programs {
-    fn new() -> Result<Programs> {
+    fn new() -> Programs {
         let mut own = Vec::from(tabane_manuals::programs());
+        own.push(tabane_lab::cli::command());
         own.iter_mut().for_each(Command::build);
-        let lab = lab()?;
-        let mut options: BTreeSet<String> =
-            lab.values().flatten().cloned().chain(OTHERS.map(String::from)).collect();
+        let mut options = BTreeSet::from(OTHERS.map(String::from));
         own.iter().for_each(|command| gather(command, &mut options));
-        Ok(Programs { own, lab, options })
+        Programs { own, options }
     }
 
     /// What is wrong with a line, if it names a program of ours or begins with an option.
@@ -104,17 +100,8 @@ impl Programs {
             let name = option(line.split_whitespace().next()?);
             return (!self.options.contains(name)).then(|| format!("no program has {name}"));
         }
-        match program(line)? {
-            ("tabane-lab", words) => self.complaint_of_lab(&words),
-            (name, words) => complaint(self.own.iter().find(|command| command.get_name() == name)?, &words),
-        }
-    }
-
-    fn complaint_of_lab(&self, words: &[&str]) -> Option<String> {
-        let (name, rest) = words.split_first()?;
-        let Some(options) = self.lab.get(*name) else { return Some(format!("the lab has no {name}")) };
-        let mut named = rest.iter().filter(|word| word.starts_with("--")).map(|word| option(word));
-        named.find(|name| !options.contains(*name)).map(|name| format!("no option {name}"))
+        let (name, words) = program(line)?;
+        complaint(self.own.iter().find(|command| command.get_name() == name)?, &words)
     }
 }
 
@@ -161,30 +148,6 @@ fn complaint(command: &Command, words: &[&str]) -> Option<String> {
         .map(|arg| arg.get_num_args().map_or(1, |count| count.max_values()))
         .fold(0, usize::saturating_add);
     (positional > most).then(|| format!("{positional} arguments, and there are {most}"))
-}
-
-/// The commands of the lab, with their options.
-fn lab() -> Result<BTreeMap<String, BTreeSet<String>>> {
-    let commands = help(&[])?;
-    let commands =
-        commands.split("Commands:\n").nth(1).and_then(|rest| rest.split("\n\n").next()).unwrap_or_default();
-    let names = commands.lines().filter_map(|line| line.strip_prefix("  "));
-    let names = names.filter_map(|line| line.split_whitespace().next().filter(|_| !line.starts_with(' ')));
-    let options = |name: &str| {
-        let text = help(&[name])?;
-        let words = text.split(|letter: char| letter.is_whitespace() || "[]=<>,".contains(letter));
-        let found: BTreeSet<String> =
-            words.filter(|word| word.starts_with("--")).map(str::to_owned).collect();
-        ensure!(found.contains("--help"), "{name}: {text}");
-        Ok((name.to_owned(), found))
-    };
-    names.filter(|name| *name != "help").map(options).collect()
-}
-
-fn help(arguments: &[&str]) -> Result<String> {
-    let output = Process::new(env!("CARGO_BIN_EXE_tabane-lab")).args(arguments).arg("--help").output()?;
-    ensure!(output.status.success(), "tabane-lab {arguments:?} --help: {}", output.status);
-    Ok(String::from_utf8(output.stdout)?)
 }
 
 // Keys of the configuration file that pages name: they exist, and examples of files are understood.

@@ -2,14 +2,13 @@
 //! an option that does nothing, `lab/effects.py` tries.
 
 use std::collections::BTreeSet;
-use std::fs;
 
 use anyhow::{Context, Result, ensure};
 use clap::Command;
 use tabane_config::reference::{Described, reference};
 use toml::Table;
 
-use crate::documents::pages::{none, root};
+use crate::repository::{none, text};
 
 /// The list: files of tests, their trials, and what each of them exercises.
 const LIST: &str = "lab/exercised.toml";
@@ -35,7 +34,7 @@ pub(crate) fn all_are_listed() -> Result<()> {
 pub(crate) fn all_trials_exist() -> Result<()> {
     let mut complaints = Vec::new();
     for (file, trial, _) in claims()? {
-        let text = fs::read_to_string(root().join(&file)).with_context(|| file.clone())?;
+        let text = text(&file)?;
         let is_there = text.contains(&format!("\"{trial}\"")) || text.contains(&format!("fn {trial}("));
         complaints.extend((!is_there).then(|| format!("{file}: there is no trial {trial}")));
     }
@@ -44,7 +43,7 @@ pub(crate) fn all_trials_exist() -> Result<()> {
 
 /// File, trial, and what it is said to exercise: `COMMAND --OPTION...`, or `KEY =`.
 fn claims() -> Result<Vec<(String, String, String)>> {
-    let table: Table = toml::from_str(&fs::read_to_string(root().join(LIST))?)?;
+    let table: Table = toml::from_str(&text(LIST)?)?;
     let mut claims = Vec::new();
     for (file, trials) in &table {
         for (trial, whats) in trials.as_table().with_context(|| format!("{file} is no table"))? {

@@ -7,17 +7,18 @@ use anyhow::{Context, Result, ensure};
 use pulldown_cmark::{Event, LinkType, Tag, TagEnd};
 use tabane_lab::commands::figures::{PAGE, QUOTING, quoted, values};
 
-use crate::documents::pages::{events, none, page};
+use crate::documents::pages::events;
+use crate::repository::{none, slug, text};
 
 /// Numbers with a point that README.md has and nobody measured: versions of Rust and a licence, a port's speed, what TCP can have of links.
 const STATED: [&str; 5] = ["1.95", "2.0", "2.5", "66.9", "40.2"];
 
 pub(crate) fn are_as_measured() -> Result<()> {
-    let values = values(&page(PAGE)?.text);
+    let values = values(&text(PAGE)?);
     ensure!(values.len() > 10, "{values:?}");
     let mut complaints = Vec::new();
     for path in QUOTING {
-        complaints.extend(wrong(path, &page(path)?.text, &values)?);
+        complaints.extend(wrong(path, &text(path)?, &values)?);
     }
     none(&complaints)
 }
@@ -97,7 +98,7 @@ fn numbers(text: &str) -> impl Iterator<Item = String> {
 fn stands_in(figure: &str, link: &str) -> Result<Result<(), String>> {
     let (file, anchor) =
         link.split_once('#').with_context(|| format!("{figure} leads to no section: {link}"))?;
-    let text = page(&format!("docs/{}", file.trim_start_matches("docs/")))?.text;
+    let text = text(&format!("docs/{}", file.trim_start_matches("docs/")))?;
     let is_head = |line: &&str| line.starts_with("## ") && slug(&line[3..]) == anchor;
     let lines: Vec<&str> = text.lines().skip_while(|line| !is_head(line)).collect();
     let section = lines.iter().skip(1).take_while(|line| !line.starts_with("## "));
@@ -105,14 +106,4 @@ fn stands_in(figure: &str, link: &str) -> Result<Result<(), String>> {
     let mut words = section.flat_map(|line| line.split(|letter| !is_number(letter)));
     let is_there = words.any(|word| word.trim_matches('.') == figure);
     Ok(if is_there { Ok(()) } else { Err(format!("{figure} does not stand in {link}")) })
-}
-
-/// The anchor of a heading, as GitHub makes it.
-fn slug(heading: &str) -> String {
-    let letters = heading.to_lowercase();
-    letters
-        .chars()
-        .filter(|one| one.is_alphanumeric() || " -_".contains(*one))
-        .map(|one| if one == ' ' { '-' } else { one })
-        .collect()
 }

@@ -3,14 +3,15 @@
 use anyhow::{Result, ensure};
 use pulldown_cmark::{Event, HeadingLevel, Tag};
 
-use crate::documents::pages::{Code, code, events, none, page, without_comment};
+use crate::documents::pages::{Code, code, events, without_comment};
+use crate::repository::{none, text};
 
 /// The translation.
 pub(crate) const PAGE: &str = "README.ja.md";
 const ORIGINAL: &str = "README.md";
 
 pub(crate) fn says_the_same() -> Result<()> {
-    none(&differences(&page(ORIGINAL)?.text, &page(PAGE)?.text))
+    none(&differences(&text(ORIGINAL)?, &text(PAGE)?))
 }
 
 /// The check itself.

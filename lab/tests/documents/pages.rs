@@ -1,20 +1,14 @@
 //! The pages that users read, taken apart.
 
 use std::collections::BTreeSet;
-use std::fs;
-use std::path::Path;
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Result, ensure};
 use pulldown_cmark::{CodeBlockKind, Event, Options, Parser, Tag, TagEnd};
+
+use crate::repository::{File, files, none, text};
 
 /// Pages about something else than what can be typed today: bytes on the wire, and how command lines are made up.
 const OTHERS: [&str; 2] = ["docs/wire.md", "docs/reference/commands.md"];
-
-/// A page with its path from the root.
-pub(crate) struct Page {
-    pub(crate) path: String,
-    pub(crate) text: String,
-}
 
 /// Code within a page.
 #[derive(Debug, PartialEq, Eq)]
@@ -25,41 +19,12 @@ pub(crate) enum Code {
     Block(String, String),
 }
 
-pub(crate) fn root() -> &'static Path {
-    Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the crate lies in the repository")
-}
-
-/// A page by its path.
-pub(crate) fn page(path: &str) -> Result<Page> {
-    let text = fs::read_to_string(root().join(path)).with_context(|| path.to_owned())?;
-    Ok(Page { path: path.to_owned(), text })
-}
-
 /// README, its translation, SECURITY, CONTRIBUTING, and docs.
-pub(crate) fn all() -> Result<Vec<Page>> {
-    let mut paths: Vec<String> =
-        ["README.md", "README.ja.md", "SECURITY.md", "CONTRIBUTING.md"].map(String::from).into();
-    paths.extend(everything()?);
-    paths.retain(|path| !OTHERS.contains(&&**path) && root().join(path).is_file());
-    paths.iter().map(|path| page(path)).collect()
-}
-
-/// The paths of all pages below `docs`.
-pub(crate) fn everything() -> Result<Vec<String>> {
-    let (mut folders, mut paths) = (vec!["docs".to_owned()], Vec::new());
-    while let Some(folder) = folders.pop() {
-        for entry in fs::read_dir(root().join(&folder))? {
-            let entry = entry?;
-            let path = format!("{folder}/{}", entry.file_name().to_string_lossy());
-            if entry.file_type()?.is_dir() {
-                folders.push(path);
-            } else if path.ends_with(".md") {
-                paths.push(path);
-            }
-        }
-    }
-    paths.sort();
-    Ok(paths)
+pub(crate) fn all() -> Result<Vec<File>> {
+    let at_the_root = ["README.md", "README.ja.md", "SECURITY.md", "CONTRIBUTING.md"];
+    let at_the_root = at_the_root.iter().map(|path| Ok(File { path: (*path).to_owned(), text: text(path)? }));
+    let docs = files("docs", "md")?.into_iter().filter(|page| !OTHERS.contains(&&*page.path));
+    at_the_root.chain(docs.map(Ok)).collect()
 }
 
 /// The events of a page's text.
@@ -107,12 +72,6 @@ pub(crate) fn without_comment(line: &str) -> &str {
     line[..end.map_or(line.len(), |(at, _)| at)].trim()
 }
 
-/// Fails with a line for each complaint.
-pub(crate) fn none(complaints: &[String]) -> Result<()> {
-    anyhow::ensure!(complaints.is_empty(), "\n{}", complaints.join("\n"));
-    Ok(())
-}
-
 // The book: its summary lists every page once, and each page of `docs/` begins with what its reader can do with it.
 
 const SUMMARY: &str = "docs/SUMMARY.md";
@@ -121,19 +80,16 @@ const AT_THE_ROOT: [&str; 5] =
     ["ARCHITECTURE.md", "CHANGELOG.md", "CONTRIBUTING.md", "README.md", "SECURITY.md"];
 
 pub(crate) fn lists_every_page() -> Result<()> {
-    let summary = page(SUMMARY)?;
+    let summary = text(SUMMARY)?;
     let mut listed = Vec::new();
-    for event in events(&summary.text) {
+    for event in events(&summary) {
         if let Event::Start(Tag::Link { dest_url, .. }) = event {
             let path = dest_url.strip_prefix("../").map_or_else(|| format!("docs/{dest_url}"), str::to_owned);
             listed.push(path);
         }
     }
-    let all: BTreeSet<String> = everything()?
-        .into_iter()
-        .chain(AT_THE_ROOT.map(str::to_owned))
-        .filter(|path| path != SUMMARY)
-        .collect();
+    let pages = files("docs", "md")?.into_iter().map(|page| page.path).filter(|path| path != SUMMARY);
+    let all: BTreeSet<String> = pages.chain(AT_THE_ROOT.map(str::to_owned)).collect();
     let once: BTreeSet<String> = listed.iter().cloned().collect();
     ensure!(once == all, "{SUMMARY} and the pages differ in {:?}", &once ^ &all);
     ensure!(once.len() == listed.len(), "{SUMMARY} lists a page twice");
@@ -142,8 +98,8 @@ pub(crate) fn lists_every_page() -> Result<()> {
 
 pub(crate) fn begin_with_their_use() -> Result<()> {
     let mut complaints = Vec::new();
-    for path in everything()?.iter().filter(|path| *path != SUMMARY) {
-        let first = first_paragraph(&page(path)?.text);
+    for File { path, text } in files("docs", "md")?.iter().filter(|page| page.path != SUMMARY) {
+        let first = first_paragraph(text);
         let says = first.starts_with("With this page you ");
         complaints.extend(
             (!says).then(|| format!("{path}: begins with {first:.60?}; wanted: With this page you …")),

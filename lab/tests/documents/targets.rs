@@ -1,17 +1,16 @@
 //! Make targets, and the programs that they install; and what the list of limits names.
 
 use std::collections::BTreeSet;
-use std::fs;
-use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result, ensure};
 use tabane_kit::report::Limits;
 
-use crate::documents::pages::{all, none, root, typed};
+use crate::documents::pages::{all, typed};
+use crate::repository::{none, root, text};
 
 /// `make TARGET...` of the pages, and `make help` itself, name targets of the Makefile.
 pub(crate) fn exist() -> Result<()> {
-    let makefile = fs::read_to_string(root().join("Makefile"))?;
+    let makefile = text("Makefile")?;
     let rules = makefile.lines().filter(|line| line.starts_with(|letter: char| letter.is_ascii_lowercase()));
     let rules = rules.filter_map(|line| line.split_once(':').filter(|(_, rest)| !rest.starts_with('=')));
     let targets: BTreeSet<&str> = rules.flat_map(|(names, _)| names.split_whitespace()).collect();
@@ -47,9 +46,9 @@ fn named(line: &str) -> impl Iterator<Item = &str> {
 
 /// The image of the container has the programs that `make install` installs.
 pub(crate) fn the_image_has_all_programs() -> Result<()> {
-    let makefile = fs::read_to_string(root().join("Makefile"))?;
+    let makefile = text("Makefile")?;
     let programs = makefile.lines().find_map(|line| line.strip_prefix("PROGRAMS := "));
-    let recipe = fs::read_to_string(root().join("packaging/Containerfile"))?;
+    let recipe = text("packaging/Containerfile")?;
     let words: BTreeSet<&str> = recipe.split_whitespace().collect();
     let programs = programs.context("no PROGRAMS in the Makefile")?.split_whitespace();
     let lacks = programs.filter(|name| !words.contains(&*format!("target/release/{name}")));
@@ -58,15 +57,9 @@ pub(crate) fn the_image_has_all_programs() -> Result<()> {
 
 /// docs/limits.md names commands of `tabane-lab`, and scenarios, that there are.
 pub(crate) fn limits_name_what_there_is() -> Result<()> {
-    let is_command = |name: &str| -> Result<bool> {
-        let mut lab = Command::new(env!("CARGO_BIN_EXE_tabane-lab"));
-        Ok(lab.args([name, "--help"]).stdout(Stdio::null()).stderr(Stdio::null()).status()?.success())
-    };
-    ensure!(is_command("run")? && is_command("bench")? && !is_command("bank")?, "`--help` tells nothing");
-    let (list, mut complaints) = (Limits::checked_in()?, Vec::new());
-    for name in list.commands() {
-        complaints.extend((!is_command(name)?).then(|| format!("docs/limits.md: no command {name}")));
-    }
+    let (lab, list) = (tabane_lab::cli::command(), Limits::checked_in()?);
+    let lacks = list.commands().into_iter().filter(|name| lab.find_subcommand(name).is_none());
+    let mut complaints: Vec<_> = lacks.map(|name| format!("docs/limits.md: no command {name}")).collect();
     let scenarios = root().join("lab/scenarios");
     let lacks =
         list.scenarios().into_iter().filter(|name| !scenarios.join(name).with_extension("toml").exists());

@@ -1,25 +1,15 @@
 //! Many addresses behind a bundle, as behind a bridge: learning them costs no link and no time, and what one worker has
 //! learned keeps the others from flooding.
 
-use std::net::SocketAddr;
 use std::sync::atomic::Ordering::Relaxed;
 use std::thread;
-use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, bail, ensure};
 use tabane_io::PacketSocket;
 use tabane_io::packet::HEADER;
-use tabane_kit::bundle::{Bundle, DEVICE, address};
-use tabane_kit::clock::{monotonic_ns, wait_for};
-use tabane_kit::netns::Namespace;
-use tabane_kit::status::{LINK_DOWN, Questions};
-use tabane_kit::topology::{Plan, Topology};
-use tabane_kit::workload::Stream;
-use tabane_kit::workload::ping_pong::{self, RoundTrips};
+use tabane_kit::workload::ping_pong::RoundTrips;
 
-use crate::case::{Case, DAEMON};
 use crate::traffic::datagrams::mac;
-use crate::traffic::stage::{FAST, Running, options, options_with, plan, with_bundles};
+use crate::traffic::prelude::*;
 
 /// Addresses that are new in each second of the storm, and how many have to arrive.
 const PER_SECOND: u64 = 40_000;

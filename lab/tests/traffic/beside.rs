@@ -1,21 +1,11 @@
 //! The package in a clean Debian beside what configures networks there: ifupdown2, NetworkManager, netplan; and Ansible. Recipes of
 //! docs/recipes-network.md with the files that they name; `make deb-test` makes the package and that Debian.
 
-use std::time::Duration;
-use std::{env, fs};
+use std::env;
 
-use anyhow::{Context, Result, ensure};
-use tabane_kit::bundle::{Bundle, DEVICE, Options, Protection};
-use tabane_kit::clock::wait_for;
-use tabane_kit::netns::Namespace;
-use tabane_kit::process;
-use tabane_kit::systemd::{Systemd, UNITS};
-use tabane_kit::topology::{Topology, nic};
-
-use crate::case::Case;
 use crate::traffic::fits_in::{BRIDGE, NETWORKD, crosses, has_address, other_address};
 use crate::traffic::package::{self, PACKAGE, ROOT, SERVICE, shell};
-use crate::traffic::stage::{FAST, options, plan};
+use crate::traffic::prelude::*;
 use crate::traffic::systemd::whole;
 
 const INTERFACES: &[u8] = include_bytes!("../../../packaging/network/ifupdown2/tabane");

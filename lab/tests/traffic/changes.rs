@@ -1,22 +1,10 @@
 //! Changes of a running bundle under full load: another policy, a link that leaves and joins. One TCP connection fills
 //! the links beside a flow of numbered datagrams; nothing of either may be lost.
 
-use std::net::SocketAddr;
-use std::time::Duration;
+use tabane_kit::counters::lost_segments;
 
-use anyhow::{Context, Result, ensure};
-use tabane_kit::bundle::{Bundle, DEVICE, address};
-use tabane_kit::counters::{lost_segments, received_bytes};
-use tabane_kit::rate::Bitrate;
-use tabane_kit::status::Questions;
-use tabane_kit::topology::{Topology, nic};
-use tabane_kit::workload::Stream;
-use tabane_kit::workload::iperf::{Flow, Server};
-use tabane_kit::workload::sequence::{Pace, Sequence};
-
-use crate::case::{Case, DAEMON, IPERF};
 use crate::traffic::faults::carry;
-use crate::traffic::stage::{FAST, options, plan, ready, send_file, with_bundles, with_links};
+use crate::traffic::prelude::*;
 
 /// Links of the bundle, and the one that leaves.
 pub(crate) const LINKS: usize = 3;

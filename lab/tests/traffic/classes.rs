@@ -1,18 +1,12 @@
 //! Classes of frames, each with a policy of its own: what each link carries of each is counted at the NICs.
 
 use std::mem;
-use std::net::{SocketAddr, UdpSocket};
+use std::net::UdpSocket;
 use std::thread::sleep;
-use std::time::Duration;
 
-use anyhow::{Context, Result, ensure};
 use socket2::SockRef;
-use tabane_kit::bundle::{Bundle, DEVICE, address};
-use tabane_kit::clock::wait_for;
-use tabane_kit::topology::Topology;
 
-use crate::case::{Case, DAEMON};
-use crate::traffic::stage::{FAST, from_files, options_with, plan, ready, received, with_bundles};
+use crate::traffic::prelude::*;
 
 /// Datagrams of each kind, their payload, and their flows.
 const DATAGRAMS: u64 = 600;

@@ -1,21 +1,8 @@
 //! Bundles that come from files alone: what the files say is in force.
 
-use std::fs;
-use std::net::SocketAddr;
 use std::os::unix::fs::PermissionsExt;
-use std::path::{Path, PathBuf};
-use std::time::Duration;
 
-use anyhow::{Context, Result, ensure};
-use tabane_kit::bundle::{Bundle, address, program};
-use tabane_kit::clock::{monotonic_ns, wait_for};
-use tabane_kit::netns::Namespace;
-use tabane_kit::process;
-use tabane_kit::topology::{Plan, Topology, address as address_of, nic};
-use tabane_kit::workload::sequence::{Pace, Sequence};
-
-use crate::case::{Case, DAEMON};
-use crate::traffic::stage::{FAST, begin, brought, options, plan, ready, send_both_ways, whole};
+use crate::traffic::prelude::*;
 
 const WIRE: &str = "wire7";
 const PORT: u16 = 7_555;

@@ -1,32 +1,15 @@
 //! Bundles whose frames take the kernel path: programs carry them, links die under them, processes are replaced and killed, and
 //! whatever cannot have it travels in cells and says why.
 
-use std::fs;
-use std::net::SocketAddr;
 use std::os::unix::fs::PermissionsExt;
-use std::path::{Path, PathBuf};
-use std::time::Duration;
 
-use anyhow::{Context, Result, bail, ensure};
-use tabane_kit::bundle::{Bundle, DEVICE, Options, Protection, address, address_v6, program};
-use tabane_kit::clock::wait_for;
 use tabane_kit::counters::first;
-use tabane_kit::prerequisites::{SETPRIV, is_all_powerful};
-use tabane_kit::status::{LINK_DOWN, LINK_UP, Questions};
-use tabane_kit::topology::{LinkPlan, Moment, Plan, Topology, nic};
-use tabane_kit::workload::Stream;
-use tabane_kit::workload::iperf::{Flow, Server};
-use tabane_kit::workload::sequence::{Pace, Sequence};
+use tabane_kit::prerequisites::is_all_powerful;
 
-use crate::case::Case;
-use crate::case::Need::{self, Daemon, That, Tool};
 use crate::traffic::experiments::lab;
 use crate::traffic::faults::carry;
+use crate::traffic::prelude::*;
 use crate::traffic::reorder::{GUEST, MINUTES, NEW_GUEST};
-use crate::traffic::stage::{
-    FAST, begin, options, plan, ready, received, send_both_ways, send_file, told, under_a_file, whole,
-    with_bundles, with_links,
-};
 
 const LINKS: usize = 2;
 /// The link that dies, which carries everything until then.
@@ -178,12 +161,11 @@ fn fault(
     mend_link: impl FnOnce(&Topology) -> Result<Moment>,
 ) -> Result<(Duration, Duration, u64)> {
     let options = kernel("active-backup", &["--primary", &nic(VICTIM)])?;
-    let (mut left, mut stood, mut again) = (Duration::ZERO, Duration::ZERO, 0);
     let plan = Plan { links: vec![LinkPlan::unshaped(); LINKS], ..plan(&[FAST; LINKS]) };
     with_bundles(plan, &options, |topology, bundles| {
         Bundle::wait_for_programs(bundles)?;
         let before = carried(&bundles[0])?;
-        let (mut broken, mut mended) = (0, 0);
+        let (mut left, mut again, mut broken, mut mended) = (Duration::ZERO, 0, 0, 0);
         let outcome = under_a_file(topology, FILE, || {
             (0..UNDER_WAY).try_for_each(|_| carry(topology, VICTIM))?;
             broken = break_link(topology)?.before_ns;
@@ -205,10 +187,8 @@ fn fault(
             let bytes = after[link][0] - before[link][0];
             ensure!(bytes > FILE / 16, "{bytes} bytes by programs over link {link}");
         }
-        stood = outcome.gaps.longest_within(broken, mended).length;
-        Ok(())
-    })?;
-    Ok((left, stood, again))
+        Ok((left, outcome.gaps.longest_within(broken, mended).length, again))
+    })
 }
 
 /// Each flow keeps its link: nothing is overtaken or lost, and cells carry next to nothing. Connections are divided among the links, with

@@ -4,19 +4,11 @@
 //! Fragments have no ports, so IP's fragmented datagrams are another flow than whole ones, here as on any NIC with
 //! several queues. Each kind keeps its own order.
 
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
+use std::net::{Ipv4Addr, Ipv6Addr, UdpSocket};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Duration;
 
-use anyhow::{Context, Result, ensure};
-use tabane_kit::bundle::{DEVICE, Options, address, address_v6};
-use tabane_kit::clock::wait_for;
-use tabane_kit::counters;
-use tabane_kit::netns::{Namespace, joined};
-
-use crate::case::{Case, DAEMON};
-use crate::traffic::stage::{FAST, SLOW, options, plan, send_file, with_bundles};
+use crate::traffic::prelude::*;
 
 /// Payloads that fit an MTU of 1500 over IPv6 too.
 pub(crate) const WHOLE: [usize; 5] = [12, 64, 500, 1000, 1452];

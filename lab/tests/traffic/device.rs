@@ -1,23 +1,8 @@
 //! The device under traffic: taken down for a moment, and deleted; how fast it says that it is; and its carrier, which follows its
 //! only peer: off at once when that ends, and soon when it is killed, once each time, however many workers hear of it.
 
-use std::fs;
-use std::net::SocketAddr;
-use std::time::{Duration, Instant};
-
-use anyhow::{Context, Result, ensure};
-use serde_json::Value;
-use tabane_kit::bundle::{Bundle, DEVICE, Options, address, program};
-use tabane_kit::clock::wait_for;
-use tabane_kit::netns::Namespace;
-use tabane_kit::process::{self, Process};
-use tabane_kit::status::Questions;
-use tabane_kit::topology::Topology;
-use tabane_kit::workload::sequence::{Pace, Sequence};
-
-use crate::case::{Case, DAEMON};
 use crate::traffic::faults::carry;
-use crate::traffic::stage::{FAST, options, options_with, plan, ready, under_a_file, with_bundles};
+use crate::traffic::prelude::*;
 
 const LINKS: usize = 2;
 /// Frames that a device refuses before it is taken up again: as many are sent.

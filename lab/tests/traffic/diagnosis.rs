@@ -11,23 +11,13 @@ mod overlay;
 mod started;
 
 use std::collections::BTreeSet;
-use std::path::{Path, PathBuf};
+use std::env;
 use std::process::Command;
-use std::time::Duration;
-use std::{env, fs};
 
-use anyhow::{Context, Result, ensure};
-use serde_json::Value;
-use tabane_kit::bundle::{Bundle, DEVICE, Options, program};
-use tabane_kit::netns::Namespace;
-use tabane_kit::prerequisites::{ETHTOOL, NFT, STRACE, require_priority};
-use tabane_kit::process::Process;
-use tabane_kit::rate::Bitrate;
+use tabane_kit::prerequisites::{STRACE, require_priority};
 
-use crate::case::Need::{self, Daemon, That, Tool};
-use crate::case::{Case, DAEMON, NOTHING};
 use crate::traffic::data_path::{PROGRAMS, kernel};
-use crate::traffic::stage::{begin, more, options, options_with, plan, ready, whole, with_bundles};
+use crate::traffic::prelude::*;
 
 /// How long a command may take on a busy machine.
 const ANSWER_WITHIN: Duration = Duration::from_secs(30);

@@ -2,23 +2,12 @@
 //! sleeps. Several of them: each carries flows, a link dies under all, and another process takes them over. And frames of which some
 //! pieces, or all, are copied before the device takes them.
 
-use std::net::SocketAddr;
-use std::time::Duration;
-use std::{fs, thread};
+use std::thread;
 
-use anyhow::{Context, Result, ensure};
 use tabane_engine::receive::Method;
-use tabane_kit::bundle::{Bundle, DEVICE, address};
-use tabane_kit::status::{LINK_DOWN, LINK_UP, Questions};
-use tabane_kit::topology::Topology;
-use tabane_kit::workload::transfer::{Source, Transfer};
-use tabane_kit::workload::{Stream, ping_pong};
 use tabane_lab::commands::engines::{choose, share_during};
 
-use crate::case::{Case, DAEMON};
-use crate::traffic::stage::{
-    FAST, SLOW, options, options_with, plan, ready, send_both_ways, send_file, told, whole, with_bundles,
-};
+use crate::traffic::prelude::*;
 
 /// Bytes of a file.
 const FILE: u64 = 4 << 20;

@@ -2,24 +2,16 @@
 //! and join, and beside a network. What moves their cells: the engine that `auto` takes, and falls back to; and each way in which sent
 //! frames come back from AF_XDP.
 
-use std::fs::{self, Permissions};
+use std::fs::Permissions;
 use std::os::unix::fs::PermissionsExt;
-use std::time::Duration;
 
-use anyhow::{Result, ensure};
-use tabane_kit::bundle::{Bundle, DEVICE, Options, address, program};
-use tabane_kit::process::Process;
-use tabane_kit::status::{CompletionStatus, Questions, by_interrupt};
-use tabane_kit::topology::{LinkPlan, Plan, Topology, Wiring, nic};
+use tabane_kit::status::{CompletionStatus, by_interrupt};
 
-use crate::case::{Case, DAEMON, XDP};
+use crate::case::XDP;
 use crate::traffic::changes::leaves_and_joins;
 use crate::traffic::faults::{carry, deaths_are_noticed};
 use crate::traffic::nics::follow_mtu;
-use crate::traffic::stage::{
-    FAST, cells_sent, lost_little, options, options_with, plan, ready, send_both_ways, send_file,
-    under_a_file, with_links,
-};
+use crate::traffic::prelude::*;
 
 const LINKS: usize = 2;
 /// The engine that works everywhere, and lets the NIC's queueing discipline do what it should.

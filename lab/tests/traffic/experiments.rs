@@ -1,19 +1,13 @@
 //! The lab's experiments as a user runs them, as short as they can be: each works, and what it finds can be read. Times and
 //! counts are no matter of a test on a busy machine; that there are some is.
 
-use std::fs;
-use std::path::Path;
 use std::process::Command;
-use std::time::Duration;
 
-use anyhow::{Context, Result, bail, ensure};
-use serde_json::Value;
-use tabane_kit::bundle;
-use tabane_kit::process::{Ending, Process};
+use tabane_kit::process::Ending;
+
+use crate::traffic::prelude::*;
 
 /// Demonstrations of which one has to keep its promise on time: who else uses the CPUs can stall any.
-use crate::case::{Case, DAEMON, IPERF};
-
 const ATTEMPTS: usize = 3;
 /// One connection's speed over two links, in parts of its speed over one.
 const RATIO_MIN: f64 = 1.85;

@@ -1,17 +1,8 @@
 //! Links that die under a connection and come back: the connection lives, the file is whole, both ends say so.
 
-use std::time::Duration;
+use tabane_kit::status::LINK_SUSPECT;
 
-use anyhow::{Result, ensure};
-use tabane_kit::bundle::Bundle;
-use tabane_kit::clock::{monotonic_ns, wait_for};
-use tabane_kit::counters::received_bytes;
-use tabane_kit::emulator::Impairment;
-use tabane_kit::status::{LINK_DOWN, LINK_SUSPECT, LINK_UP, Questions};
-use tabane_kit::topology::{Moment, Plan, Topology, Wiring, nic};
-
-use crate::case::{Case, DAEMON};
-use crate::traffic::stage::{FAST, options, plan, told, under_a_file, with_bundles};
+use crate::traffic::prelude::*;
 
 /// The link that dies.
 const VICTIM: usize = 1;

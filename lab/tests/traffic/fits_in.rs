@@ -1,24 +1,10 @@
 //! The recipes of docs/recipes-network.md beside what configures the network, with the files that they name.
 
-use std::fs;
-use std::net::IpAddr;
-use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::time::Duration;
 
-use anyhow::{Context, Result, ensure};
-use serde_json::Value;
-use tabane_kit::bundle::{Bundle, DEVICE};
-use tabane_kit::clock::wait_for;
-use tabane_kit::netns::Namespace;
-use tabane_kit::prerequisites::{CNI_MACVLAN, Missing, NFT};
-use tabane_kit::process;
-use tabane_kit::systemd::{Systemd, UNITS};
-use tabane_kit::topology::Topology;
+use tabane_kit::prerequisites::CNI_MACVLAN;
 
-use crate::case::Case;
-use crate::case::Need::{Daemon, That, Tool};
-use crate::traffic::stage::{FAST, options, plan, ready, send_file, with_bundles};
+use crate::traffic::prelude::*;
 use crate::traffic::systemd::{self, SERVICE, machine_with, peer, whole};
 
 const ADDRESSED: &[u8] = include_bytes!("../../../packaging/network/systemd-networkd/10-tb0.network");

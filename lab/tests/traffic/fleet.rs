@@ -6,31 +6,15 @@
 //!   h1 ── eth2 ── s2 ─────────────────────────── eth2 ── h2, h3       10.1.2.0/24
 //! ```
 
-use std::fs;
-use std::net::{IpAddr, SocketAddr};
-use std::path::PathBuf;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread::{self, JoinHandle};
-use std::time::{Duration, Instant};
+use std::sync::atomic::Ordering::Relaxed;
+use std::thread;
 
-use anyhow::{Context, Result, ensure};
-use tabane_kit::bundle::{Bundle, DEVICE, Options, Protection, address};
-use tabane_kit::clock::wait_for;
 use tabane_kit::prerequisites::{DNSMASQ, ETCD, ETCDCTL};
-use tabane_kit::process;
-use tabane_kit::status::Questions;
-use tabane_kit::systemd::UNITS;
-use tabane_kit::topology::{Plan, Topology, address as address_of, nic};
 use tabane_kit::workload::etcd::Etcd;
 use tabane_kit::workload::fleet::{Dns, Follower, run};
-use tabane_kit::workload::sequence::{Pace, Sequence};
-use tabane_kit::workload::transfer::{Source, Transfer};
 use tempfile::TempDir;
 
-use crate::case::Case;
-use crate::case::Need::{self, Daemon, Tool};
-use crate::traffic::stage::{FAST, options, plan};
+use crate::traffic::prelude::*;
 use crate::traffic::systemd::page::ACCOUNTS;
 use crate::traffic::systemd::{self, KEY, SERVICE, machine_with};
 
@@ -151,7 +135,7 @@ impl<'a> Stage<'a> {
         Ok(Traffic {
             datagrams: Sequence::start(from, to, at, PACE, LIMIT)?,
             transfer,
-            machine: Sleeper::start(),
+            machine: sleeper(from)?,
         })
     }
 }
@@ -160,41 +144,26 @@ impl<'a> Stage<'a> {
 struct Traffic {
     datagrams: Sequence,
     transfer: Transfer,
-    machine: Sleeper,
+    machine: Running<Duration>,
 }
 
-/// A thread that sleeps for 5 ms again and again, and knows how long it slept at most.
-struct Sleeper {
-    end: Arc<AtomicBool>,
-    thread: JoinHandle<Duration>,
-}
-
-impl Sleeper {
-    fn start() -> Sleeper {
-        let end = Arc::new(AtomicBool::new(false));
-        let asked = Arc::clone(&end);
-        let thread = thread::spawn(move || {
-            let mut longest = Duration::ZERO;
-            while !asked.load(Ordering::Relaxed) {
-                let begun = Instant::now();
-                thread::sleep(Duration::from_millis(5));
-                longest = longest.max(begun.elapsed());
-            }
-            longest
-        });
-        Sleeper { end, thread }
-    }
-
-    fn end(self) -> Duration {
-        self.end.store(true, Ordering::Relaxed);
-        self.thread.join().expect("it only sleeps")
-    }
+/// A thread that sleeps for 5 ms again and again until it is ended, and tells how long it slept at most.
+fn sleeper(host: &Namespace) -> Result<Running<Duration>> {
+    Running::start(host, "sleeper", |end| {
+        let mut longest = Duration::ZERO;
+        while !end.load(Relaxed) {
+            let begun = Instant::now();
+            thread::sleep(Duration::from_millis(5));
+            longest = longest.max(begun.elapsed());
+        }
+        Ok(longest)
+    })
 }
 
 impl Traffic {
     /// Nothing of it was lost, and it never stopped.
     fn passed(self) -> Result<()> {
-        let stood_still = self.machine.end();
+        let stood_still = self.machine.end()?;
         self.transfer.end();
         let (datagrams, transfer) = (self.datagrams.finish()?, self.transfer.finish()?);
         let gaps = [datagrams.gaps.longest().length, transfer.gaps.longest().length];

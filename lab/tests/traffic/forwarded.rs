@@ -5,18 +5,10 @@
 //!  guest ── bridge | router | macvlan ── h1.tb0 ══ links ══ h2.tb0
 //! ```
 
-use std::net::IpAddr;
-
-use anyhow::{Result, ensure};
-use tabane_kit::bundle::{Bundle, DEVICE, address};
 use tabane_kit::counters::queue_drops;
-use tabane_kit::netns::Namespace;
-use tabane_kit::workload::Stream;
-use tabane_kit::workload::iperf::{Flow, Server};
 
-use crate::case::{Case, IPERF};
 use crate::traffic::datagrams::{FRAGMENTED, WHOLE, exchange, mac};
-use crate::traffic::stage::{FAST, options, plan, send_file, with_bundles};
+use crate::traffic::prelude::*;
 
 /// Least mean length of the frames that the device is given, in bytes; segmented ones have 1,514.
 const FRAME_MIN: u64 = 20_000;

@@ -14,20 +14,14 @@ mod build;
 mod table;
 
 use std::io;
-use std::time::Duration;
 
-use anyhow::{Context, Result, ensure};
 use tabane_io::PacketSocket;
 use tabane_io::packet::{FRAME_MAX, HEADER as VIRTIO};
-use tabane_kit::bundle::DEVICE;
-use tabane_kit::clock::wait_for;
-use tabane_kit::netns::Namespace;
-use tabane_kit::topology::Topology;
 
-use crate::case::{Case, DAEMON, NOTHING};
-use crate::traffic::stage::{FAST, options, plan, with_bundles};
 use build::{EVERYONE, EXPERIMENT, FROM, TO, ethernet, from, tagged, text, to, udp4};
 use table::{KINDS, SERVICE, VLAN};
+
+use crate::traffic::prelude::*;
 
 /// The veth pair.
 const REFERENCE: &str = "ref0";

@@ -1,20 +1,10 @@
 //! Bundles under Debian's kernels, each in a guest: they start, traffic passes in cells and by programs, and where a kernel cannot
 //! have its programs the status says why. `make kernels-test` fetches the kernels.
 
-use std::fs;
-use std::path::Path;
-use std::time::Duration;
-
-use anyhow::{Result, ensure};
-use tabane_kit::bundle::{self, Bundle};
-use tabane_kit::guest::Guest;
-use tabane_kit::topology::{Topology, nic};
-
-use crate::case::Need::{self, Daemon};
-use crate::case::{Case, guest};
+use crate::case::guest;
 use crate::traffic::data_path::{carried, in_cells, open, sent};
+use crate::traffic::prelude::*;
 use crate::traffic::reorder::MINUTES;
-use crate::traffic::stage::{SLOW, options, plan, send_both_ways, with_links};
 
 /// What this program does in the guest when its first word is this; a word for each of [`WAYS`] follows.
 pub(crate) const KERNEL: &str = "kernel-of-a-guest";

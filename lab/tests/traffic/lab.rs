@@ -1,21 +1,14 @@
 //! The lab itself: faults do what they say, rates hold, nothing is seen of the machine's own namespaces, and each flaw of an emulated
 //! wire does what it says to real frames, in the direction that has it, and nothing else.
 
-use std::fs;
-use std::net::{SocketAddr, UdpSocket};
-use std::time::{Duration, Instant};
+use std::net::UdpSocket;
 
-use anyhow::{Result, ensure};
-use tabane_kit::counters;
-use tabane_kit::emulator::{Counters, Direction, Impairment};
-use tabane_kit::netns::Namespace;
-use tabane_kit::rate::Bitrate;
-use tabane_kit::topology::{LinkPlan, Plan, Topology, Wiring, address};
-use tabane_kit::workload::sequence::{Outcome, Pace, Sequence};
+use tabane_kit::emulator::Counters;
+use tabane_kit::topology::address;
+use tabane_kit::workload::sequence::Outcome;
 
-use crate::case::{Case, NOTHING};
 use crate::traffic::datagrams::{FRAGMENTED, WHOLE, exchange};
-use crate::traffic::stage::{FAST, send_file};
+use crate::traffic::prelude::*;
 
 /// Slow enough for any machine.
 const PACE: Pace = Pace { per_second: 5000, bytes: 200 };

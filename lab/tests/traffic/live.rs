@@ -1,22 +1,10 @@
 //! Changes of a running bundle: links that are drained, a file that is read again, what was changed by hand and is saved.
 
-use std::fs;
-use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use anyhow::{Context, Result, bail, ensure};
-use tabane_kit::bundle::{Bundle, DEVICE, address, program};
-use tabane_kit::counters::received_bytes;
-use tabane_kit::process;
-use tabane_kit::status::{PathState, PathStatus};
-use tabane_kit::topology::{Plan, Topology, address as address_of, nic};
-
-use crate::case::{Case, DAEMON, IPERF};
 use crate::traffic::changes::{CHANGED, LINKS, RATE, load, under_load};
 use crate::traffic::faults::carry;
-use crate::traffic::stage::{
-    FAST, options, options_with, plan, ready, send_both_ways, under_a_file, with_bundles,
-};
+use crate::traffic::prelude::*;
 
 /// What a link without data carries in some tenths of a second: heartbeats, and what was on its way.
 const QUIET_BYTES_MAX: u64 = 128 << 10;

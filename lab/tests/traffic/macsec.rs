@@ -5,24 +5,14 @@
 //! ```
 
 use std::collections::BTreeMap;
-use std::fs;
-use std::path::Path;
-use std::time::Duration;
 
-use anyhow::{Context, Result, ensure};
 use serde::{Deserialize, Serialize};
 use tabane_io::netlink;
-use tabane_kit::bundle::{self, Bundle, Options, Protection};
-use tabane_kit::counters::{Usage, first};
-use tabane_kit::guest::Guest;
-use tabane_kit::topology::{LinkPlan, Plan, Topology, nic};
-use tabane_kit::workload::Stream;
-use tabane_kit::workload::iperf::{Flow, Server};
+use tabane_kit::counters::first;
 
-use crate::case::Case;
 use crate::traffic::data_path::{kernel, sent};
+use crate::traffic::prelude::*;
 use crate::traffic::reorder::{GUEST, MINUTES, NEW_GUEST};
-use crate::traffic::stage::options;
 
 /// What this program does in the guest when its first word is this.
 pub(crate) const MACSEC: &str = "macsec";

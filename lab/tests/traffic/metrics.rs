@@ -1,23 +1,13 @@
 //! `tabane metrics` of real bundles: a link dies and comes back, and the figures say so; others read them. And Prometheus beside a
 //! bundle, as docs/metrics.md sets it up.
 
-use std::fs;
 use std::net::UdpSocket;
-use std::path::Path;
-use std::time::Duration;
 
-use anyhow::{Context, Result, ensure};
-use tabane_kit::bundle::{Bundle, DEVICE, address, program};
-use tabane_kit::clock::wait_for;
-use tabane_kit::process;
 use tabane_kit::prometheus::{self, Server};
-use tabane_kit::topology::{Plan, Topology, address as address_of, nic};
 
-use crate::case::Case;
-use crate::case::Need::{self, Daemon, That};
 use crate::traffic::faults::carry;
 use crate::traffic::page;
-use crate::traffic::stage::{FAST, options, plan, ready, send_file, under_a_file, with_bundles};
+use crate::traffic::prelude::*;
 
 const LINKS: usize = 2;
 const VICTIM: usize = 1;

@@ -1,17 +1,10 @@
 //! A way between two NICs that carries shorter packets than these take: a tunnel or PPPoE behind a router. The router's ports
 //! drop what is longer; what ICMP says of it, the bundle's sockets do not obey.
 
-use std::time::Duration;
+use tabane_kit::status::{LINK_SUSPECT, PATH_MTU};
 
-use anyhow::{Context, Result, ensure};
-use tabane_kit::bundle::{Bundle, address};
-use tabane_kit::clock::monotonic_ns;
-use tabane_kit::netns::Namespace;
-use tabane_kit::status::{LINK_DOWN, LINK_SUSPECT, PATH_MTU, Questions, Status};
-
-use crate::case::{Case, DAEMON};
+use crate::traffic::prelude::*;
 use crate::traffic::routed::{Ip, LINKS, end, lay, start};
-use crate::traffic::stage::{begin, brought, more, send_file, whole};
 
 /// The link that is narrow.
 const NARROW: usize = 1;

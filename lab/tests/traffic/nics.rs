@@ -1,23 +1,15 @@
 //! NICs that change under a connection: another MTU, another address, another speed. The connection lives, the file is whole. And
 //! flows that go where others leave room.
 
-use std::net::{IpAddr, SocketAddr, UdpSocket};
+use std::net::UdpSocket;
 use std::sync::atomic::Ordering::Relaxed;
 use std::thread::sleep;
-use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, ensure};
 use tabane_io::ethtool;
-use tabane_kit::bundle::{Bundle, DEVICE, address};
-use tabane_kit::netns::Namespace;
-use tabane_kit::status::Questions;
-use tabane_kit::topology::{self, Plan, Topology, nic};
+use tabane_kit::topology;
 
-use crate::case::{Case, DAEMON};
 use crate::traffic::faults::carry;
-use crate::traffic::stage::{
-    FAST, Running, cells_sent, options, options_with, plan, send_file, under_a_file, with_bundles, with_links,
-};
+use crate::traffic::prelude::*;
 
 /// The link whose NIC changes, at host 0.
 const CHANGED: usize = 1;

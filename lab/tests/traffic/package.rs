@@ -2,27 +2,12 @@
 //! running bundle over, and `dpkg --purge` leaves nothing. `make deb-test` makes the package and that Debian.
 
 use std::collections::BTreeSet;
-use std::net::{IpAddr, SocketAddr};
-use std::path::{Path, PathBuf};
+use std::env;
 use std::process::Command;
-use std::time::{Duration, Instant};
-use std::{env, fs};
 
-use anyhow::{Context, Result, ensure};
 use nix::mount::{MsFlags, mount};
-use tabane_kit::bundle::{Bundle, DEVICE, Options, Protection, address};
-use tabane_kit::clock::wait_for;
-use tabane_kit::prerequisites::Missing;
-use tabane_kit::process;
-use tabane_kit::rate::Bitrate;
-use tabane_kit::status::Questions;
-use tabane_kit::systemd::{Systemd, UNITS};
-use tabane_kit::topology::{Topology, nic};
-use tabane_kit::workload::transfer::{Source, Transfer};
 
-use crate::case::Need::{self, Daemon, That};
-use crate::case::{Case, NOTHING};
-use crate::traffic::stage::{FAST, more, options, plan, send_file};
+use crate::traffic::prelude::*;
 use crate::traffic::systemd::page::{self, PRINTED};
 
 /// Variables that name the package, and the directory of a clean Debian.

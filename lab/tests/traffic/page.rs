@@ -2,28 +2,17 @@
 //! used by keys alone, what axe-core finds, and how it looks. And the program itself: what it answers on a Unix socket, and the
 //! rights that it keeps.
 
-use std::fs::{self, Permissions};
+use std::fs::Permissions;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixStream;
-use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, ChildStdout, Stdio};
-use std::time::Duration;
 
-use anyhow::{Context, Result, bail, ensure};
-use serde_json::{Value, json};
-use tabane_kit::bundle::{self, Bundle, DEVICE};
-use tabane_kit::clock::{milliseconds_between, wait_for};
-use tabane_kit::netns::Namespace;
-use tabane_kit::prerequisites::{CHROMIUM, Missing, NODE, require_program};
-use tabane_kit::process::Process;
-use tabane_kit::status::{LINK_DOWN, PathState, Questions};
-use tabane_kit::topology::{Topology, nic};
+use serde_json::json;
+use tabane_kit::prerequisites::{CHROMIUM, NODE, require_program};
 
-use crate::case::Case;
-use crate::case::Need::{self, Daemon, That, Tool};
 use crate::traffic::faults::carry;
-use crate::traffic::stage::{FAST, options, plan, ready, under_a_file, with_bundles};
+use crate::traffic::prelude::*;
 
 const LINKS: usize = 2;
 const VICTIM: usize = 1;

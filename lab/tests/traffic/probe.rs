@@ -2,24 +2,11 @@
 //! and the same over a bundle; and all pairs of a cluster under MPI, whose ranks sit on a host each without a server that lets
 //! them in.
 
-use std::fs;
-use std::net::IpAddr;
-use std::path::Path;
-use std::time::Duration;
-
-use anyhow::{Context, Result, ensure};
-use serde_json::Value;
-use tabane_kit::bundle::{self, Bundle};
-use tabane_kit::emulator::Impairment;
 use tabane_kit::prerequisites::MPIRUN;
-use tabane_kit::rate::Bitrate;
-use tabane_kit::topology::{LinkPlan, Plan, Topology, Wiring, address, nic};
-use tabane_kit::workload::Probe;
+use tabane_kit::topology::address;
 use tabane_kit::workload::mpi::Mpi;
 
-use crate::case::Need::{Daemon, Tool};
-use crate::case::{Case, DAEMON};
-use crate::traffic::stage::{FAST, options, plan, with_bundles};
+use crate::traffic::prelude::*;
 
 /// What the wire takes each way.
 const SLOW: Duration = Duration::from_millis(10);

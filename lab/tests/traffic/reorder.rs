@@ -2,28 +2,19 @@
 //! in bundles: nothing of it is left behind, and what a crash leaves is replaced. This machine's kernel may have no such qdisc:
 //! bundles say so, and leave the order to TCP where they are told to. And a VLAN of the kernel's own driver, which Debian's has.
 
+use std::env;
 use std::io::{BufRead, BufReader};
-use std::path::Path;
 use std::process::{Command, Stdio};
-use std::time::{Duration, Instant};
-use std::{env, fs};
 
-use anyhow::{Context, Result, bail, ensure};
 use tabane_io::netlink::{nic, nic_names};
 use tabane_kernel::{Error, Reorder};
-use tabane_kit::bundle::{self, Bundle};
-use tabane_kit::guest::{Guest, HERE};
-use tabane_kit::process;
-use tabane_kit::rate::Bitrate;
-use tabane_kit::topology::Topology;
+use tabane_kit::guest::HERE;
 
-use crate::case::Case;
-use crate::case::Need::{self, Daemon, That};
 use crate::traffic::data_path::{PROGRAMS, carried, in_cells, kernel};
 use crate::traffic::experiments::{lab, median};
 use crate::traffic::kernels::{self, KERNEL};
 use crate::traffic::macsec::{self, MACSEC};
-use crate::traffic::stage::{SLOW, plan, ready, send_both_ways, send_file, with_bundles};
+use crate::traffic::prelude::*;
 
 /// Where `make vm-setup-backports` puts the guest.
 pub(crate) const GUEST: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../target/vm-backports");

@@ -7,15 +7,7 @@
 
 use std::fmt;
 
-use anyhow::{Result, ensure};
-use tabane_kit::bundle::{Bundle, address};
-use tabane_kit::clock::monotonic_ns;
-use tabane_kit::netns::Namespace;
-use tabane_kit::status::{LINK_DOWN, LINK_UP};
-use tabane_kit::topology::{Plan, Topology, address as address_of, nic};
-
-use crate::case::{Case, DAEMON};
-use crate::traffic::stage::{FAST, begin, brought, more, options, plan, ready, send_file, told, whole};
+use crate::traffic::prelude::*;
 
 pub(crate) const LINKS: usize = 2;
 const VICTIM: usize = 1;

@@ -1,18 +1,11 @@
 //! A scenario as a user writes and runs it: simulated and measured side by side, and what is wrong with a file.
 
-use std::fs;
-use std::path::Path;
-use std::time::Duration;
-
-use anyhow::{Context, Result, ensure};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
-use serde_json::Value;
-use tabane_kit::clock::wait_for;
-use tabane_kit::process::{Ending, Process};
+use tabane_kit::process::Ending;
 
-use crate::case::{Case, DAEMON, NOTHING};
 use crate::traffic::experiments::{lab_command, lab_ends, median};
+use crate::traffic::prelude::*;
 use crate::traffic::sites::NAT;
 
 /// Slow links, so that any machine reaches their rates; a fault, so that both places change something under way.

@@ -1,24 +1,13 @@
 //! What commands print for people, as it looks in a terminal: no line is broken by the terminal, and what is wrong can be read.
 //! And what they ask there. TABANE_SHOW_SCREENS in the environment prints all screens.
 
-use std::path::{Path, PathBuf};
-use std::time::Duration;
-use std::{env, fs};
+use std::env;
 
-use anyhow::{Context, Result, ensure};
 use nix::unistd::Pid;
-use tabane_kit::bundle::{DEVICE, program};
-use tabane_kit::clock::wait_for;
-use tabane_kit::netns::Namespace;
-use tabane_kit::prerequisites::{SETPRIV, TMUX};
-use tabane_kit::process;
-use tabane_kit::status::{LINK_DOWN, LINK_UP};
-use tabane_kit::topology::{Topology, nic};
+use tabane_kit::prerequisites::TMUX;
 use tempfile::TempDir;
 
-use crate::case::Case;
-use crate::case::Need::{self, Daemon, Tool};
-use crate::traffic::stage::{FAST, options, plan, told, with_bundles};
+use crate::traffic::prelude::*;
 
 const LINKS: usize = 2;
 const VICTIM: usize = 1;

@@ -2,23 +2,10 @@
 //! upgrade, and the end.
 
 use std::io::{self, ErrorKind};
-use std::net::SocketAddr;
 use std::os::unix::net::UnixDatagram;
-use std::path::Path;
 use std::process::Stdio;
-use std::time::Duration;
 
-use anyhow::{Context, Result, bail, ensure};
-use tabane_kit::bundle::{Bundle, DEVICE, Options, Protection, address, program};
-use tabane_kit::clock::wait_for;
-use tabane_kit::netns::Namespace;
-use tabane_kit::process::{self, Process};
-use tabane_kit::status::{Questions, Status};
-use tabane_kit::topology::{Topology, nic};
-use tabane_kit::workload::sequence::{Pace, Sequence};
-
-use crate::case::{Case, DAEMON};
-use crate::traffic::stage::{FAST, options, plan};
+use crate::traffic::prelude::*;
 
 const LINKS: usize = 2;
 const UPGRADES: usize = 3;

@@ -1,26 +1,12 @@
 //! Settings of which no other trial shows what they do: what makes a flow, how a worker waits, who may ask, and the parts of links.
 //! `each_flag_of_up_does_what_its_key_does` says why either a flag or a key is enough.
 
-use std::net::SocketAddr;
-use std::time::Duration;
-use std::{fs, thread};
+use std::thread;
 
-use anyhow::{Context, Result, ensure};
-use tabane_kit::bundle::{Bundle, DEVICE, Options, Protection, Window, address, program};
-use tabane_kit::prerequisites::SETPRIV;
-use tabane_kit::process::{self, Process};
-use tabane_kit::status::{PathState, Questions, Status};
-use tabane_kit::topology::{Topology, nic};
-use tabane_kit::workload::Stream;
-use tabane_kit::workload::ping_pong::{self, RoundTrips};
+use tabane_kit::workload::ping_pong::RoundTrips;
 
-use crate::case::Need::{Daemon, Tool};
-use crate::case::{Case, DAEMON};
 use crate::traffic::classes::{OTHER, VOLUME, carried};
-use crate::traffic::stage::{
-    FAST, brought, from_files, options, options_with, plan, ready, send_both_ways, send_file, with_bundles,
-    with_links,
-};
+use crate::traffic::prelude::*;
 
 const FILE: u64 = 8 << 20;
 const PLAY: Duration = Duration::from_millis(300);
@@ -179,13 +165,10 @@ fn polled() -> Result<()> {
     let trips = |poll: &str| {
         let window = Window::new()?;
         let topology = Topology::build(plan(&[FAST]))?;
-        let mut trips = None;
         let links = [format!("{},poll={poll}", window.link())];
         with_links(&topology, &links, &options_with(&["--receive", "interrupt"])?, |topology, _| {
-            trips = Some(play(topology)?.p50_us);
-            Ok(())
-        })?;
-        trips.context("no round trips")
+            Ok(play(topology)?.p50_us)
+        })
     };
     let (often, seldom) = (trips("10us")?, trips("4ms")?);
     ensure!(seldom > 2_000.0 && often < seldom / 2.0, "{often:.0} and {seldom:.0} us");

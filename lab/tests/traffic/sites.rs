@@ -9,21 +9,11 @@
 //! Site `a` is set up as docs/two-sites.md says: a table of routes for each uplink, chosen by the source address, with a
 //! strict reverse path filter.
 
-use std::time::Duration;
-
-use anyhow::{Context, Result, ensure};
-use tabane_kit::bundle::{Bundle, DEVICE, address};
-use tabane_kit::clock::{monotonic_ns, wait_for};
-use tabane_kit::netns::Namespace;
-use tabane_kit::prerequisites::{CONNTRACK, NFT};
-use tabane_kit::process::{self, Process};
+use tabane_kit::prerequisites::CONNTRACK;
 use tabane_kit::sandbox::Hosts;
-use tabane_kit::status::{LINK_DOWN, Questions, paths_up};
-use tabane_kit::topology::nic;
+use tabane_kit::status::paths_up;
 
-use crate::case::Case;
-use crate::case::Need::{self, Daemon, That, Tool};
-use crate::traffic::stage::{begin, more, options, ready, send_file, told, whole};
+use crate::traffic::prelude::*;
 
 const LINKS: usize = 2;
 const FILE: u64 = 4 << 20;

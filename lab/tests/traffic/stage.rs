@@ -3,20 +3,11 @@
 use std::fs;
 use std::net::{IpAddr, SocketAddr};
 use std::path::Path;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread::JoinHandle;
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
-use tabane_kit::bundle::{self, Bundle, DEVICE, Options, address};
-use tabane_kit::clock::wait_for;
-use tabane_kit::counters::received_bytes;
-use tabane_kit::netns::{Namespace, joined};
-use tabane_kit::rate::Bitrate;
-use tabane_kit::status::{PathStatus, Questions};
-use tabane_kit::topology::{LinkPlan, Plan, Topology, nic};
-use tabane_kit::workload::transfer::{self, Source, Transfer};
+use tabane_kit::bundle::{Options, address};
+use tabane_kit::prelude::*;
 
 /// Rate of an ordinary link: fast enough to be quick, slow enough for any machine.
 pub(crate) const FAST: Bitrate = Bitrate::mbit(200);
@@ -40,30 +31,30 @@ pub(crate) fn options_with(arguments: &[&str]) -> Result<Options> {
 }
 
 /// Runs `test` over bundles on all hosts of `plan`, and checks that they end cleanly.
-pub(crate) fn with_bundles(
+pub(crate) fn with_bundles<T>(
     plan: Plan,
     options: &Options,
-    test: impl FnOnce(&Topology, &mut [Bundle<'_>]) -> Result<()>,
-) -> Result<()> {
+    test: impl FnOnce(&Topology, &mut [Bundle<'_>]) -> Result<T>,
+) -> Result<T> {
     let topology = Topology::build(plan)?;
     with_links(&topology, &topology.nics(), options, test)
 }
 
 /// The same over `links`, as after `--link`, on the hosts of `topology`.
-pub(crate) fn with_links(
+pub(crate) fn with_links<T>(
     topology: &Topology,
     links: &[String],
     options: &Options,
-    test: impl FnOnce(&Topology, &mut [Bundle<'_>]) -> Result<()>,
-) -> Result<()> {
+    test: impl FnOnce(&Topology, &mut [Bundle<'_>]) -> Result<T>,
+) -> Result<T> {
     let mut bundles = Bundle::start_over(topology, links, options)?;
-    test(topology, &mut bundles)?;
+    let tested = test(topology, &mut bundles)?;
     Bundle::stop_all(bundles)?;
     for host in topology.hosts() {
         let devices = host.ip("-brief link")?;
         ensure!(!devices.contains(DEVICE), "{DEVICE} outlived its daemon in {}: {devices}", host.name());
     }
-    Ok(())
+    Ok(tested)
 }
 
 /// Waits until two bundles see each other over so many links.
@@ -168,30 +159,6 @@ pub(crate) fn from_files<'a>(
         Bundle::start_from(host, &bundle::program(None)?, DEVICE, &path)
     };
     topology.hosts().iter().enumerate().map(start).collect()
-}
-
-/// A thread in a namespace that goes on until it is ended.
-pub(crate) struct Running<T> {
-    ended: Arc<AtomicBool>,
-    thread: JoinHandle<Result<T>>,
-}
-
-impl<T: Send + 'static> Running<T> {
-    /// `work` looks now and then whether it has ended.
-    pub(crate) fn start(
-        host: &Namespace,
-        name: &str,
-        work: impl FnOnce(&AtomicBool) -> Result<T> + Send + 'static,
-    ) -> Result<Running<T>> {
-        let ended = Arc::new(AtomicBool::new(false));
-        let end = Arc::clone(&ended);
-        Ok(Running { ended, thread: host.spawn(name, move || work(&end))? })
-    }
-
-    pub(crate) fn end(self) -> Result<T> {
-        self.ended.store(true, Ordering::Relaxed);
-        joined(self.thread)
-    }
 }
 
 /// Whether a sound link lost next to nothing: a queueing discipline may drop a cell that a packet socket has taken.

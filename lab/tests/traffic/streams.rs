@@ -1,22 +1,9 @@
 //! TCP over 2, 3 and 4 links, equal and 10:1, IPv4 and IPv6, both directions; every policy puts it where it says; and what waits for
 //! a peer behind a slow link does not hold up one behind a fast link.
 
-use std::net::SocketAddr;
-use std::time::Duration;
-
-use anyhow::{Context, Result, ensure};
-use tabane_kit::bundle::{Bundle, Options, address, address_v6};
-use tabane_kit::clock::wait_for;
-use tabane_kit::counters::received_bytes;
-use tabane_kit::netns::Namespace;
-use tabane_kit::rate::Bitrate;
-use tabane_kit::status::Questions;
-use tabane_kit::topology::{LinkPlan, Plan, Topology};
-use tabane_kit::workload::transfer::{Source, Transfer};
 use tabane_proto::{Nature, PolicyKind};
 
-use crate::case::{Case, DAEMON};
-use crate::traffic::stage::{FAST, brought, options, options_with, plan, send_file, whole, with_bundles};
+use crate::traffic::prelude::*;
 
 /// Rates that a busy machine fills: of equal links, and of one beside others that carry a tenth of it.
 const EQUAL: Bitrate = Bitrate::mbit(50);

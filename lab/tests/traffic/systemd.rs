@@ -4,25 +4,10 @@
 mod names;
 pub(crate) mod page;
 
-use std::net::SocketAddr;
-use std::path::{Path, PathBuf};
-use std::time::Duration;
+use tabane_kit::prerequisites::{STRACE, SYSTEMD};
 
-use anyhow::{Context, Result, ensure};
-use tabane_kit::bundle::{Bundle, DEVICE, Options, Protection, address, program};
-use tabane_kit::clock::wait_for;
-use tabane_kit::netns::Namespace;
-use tabane_kit::prerequisites::{SETPRIV, STRACE, SYSTEMD};
-use tabane_kit::process::{self, Process};
-use tabane_kit::status::{Questions, Status};
-use tabane_kit::systemd::{Systemd, UNITS};
-use tabane_kit::topology::{Topology, nic};
-use tabane_kit::workload::transfer::{Source, Transfer};
-
-use crate::case::Case;
-use crate::case::Need::{self, Daemon, That, Tool};
 use crate::traffic::page::require_web;
-use crate::traffic::stage::{FAST, options, plan, send_file};
+use crate::traffic::prelude::*;
 
 /// As packaged.
 const UNIT: &[u8] = include_bytes!("../../../packaging/tabane@.service");

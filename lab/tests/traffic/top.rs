@@ -1,19 +1,11 @@
 //! `tabane top` in a real terminal: what it shows while a link dies, the policy changes and the bundle ends, what it leaves
 //! behind, and that it goes without rights.
 
-use anyhow::{Result, ensure};
 use nix::sys::signal::{Signal, kill};
-use tabane_kit::bundle::{self, DEVICE};
-use tabane_kit::clock::{milliseconds_between, monotonic_ns};
-use tabane_kit::netns::Namespace;
-use tabane_kit::process::Process;
-use tabane_kit::status::{LINK_DOWN, PathState, Questions};
-use tabane_kit::topology::nic;
 
-use crate::case::Case;
 use crate::traffic::faults::carry;
+use crate::traffic::prelude::*;
 use crate::traffic::screens::{self, SMALL, Terminal};
-use crate::traffic::stage::{FAST, options, plan, ready, under_a_file, with_bundles};
 
 const LINKS: usize = 2;
 /// Bytes of a transfer that is under way while a link dies.

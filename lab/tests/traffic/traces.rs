@@ -1,24 +1,13 @@
 //! `tabane trace`: what is in the file is what passed, as tshark reads it with the project's dissector.
 
-use std::fs;
-use std::path::Path;
 use std::process::Command;
-use std::time::Duration;
 
-use anyhow::{Context, Result, bail, ensure};
 use nix::sys::signal::Signal;
-use tabane_kit::bundle::{self, DEVICE, address};
-use tabane_kit::clock::wait_for;
-use tabane_kit::netns::Namespace;
-use tabane_kit::prerequisites::{SETPRIV, TSHARK};
-use tabane_kit::process::{self, Ending, Process};
-use tabane_kit::status::Status;
-use tabane_kit::topology::{Topology, nic};
+use tabane_kit::prerequisites::TSHARK;
+use tabane_kit::process::Ending;
 use tempfile::TempDir;
 
-use crate::case::Case;
-use crate::case::Need::{Daemon, Tool};
-use crate::traffic::stage::{FAST, options, options_with, plan, send_both_ways, with_bundles, with_links};
+use crate::traffic::prelude::*;
 
 const LINKS: usize = 2;
 /// Bytes of each transfer.

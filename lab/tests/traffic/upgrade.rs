@@ -1,29 +1,16 @@
 //! Daemons that are replaced in the middle of a transfer, at both ends in turn, by themselves or by another version: the connection
 //! lives, the file is whole, and the receiver hardly notices. And daemons that are killed and started again.
 
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::{TcpListener, TcpStream};
 use std::os::unix::fs::symlink;
-use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
-use std::{env, fs, thread};
+use std::{env, thread};
 
-use anyhow::{Context, Result, ensure};
-use tabane_kit::bundle::{Bundle, DEVICE, Options, address, program};
-use tabane_kit::clock::{monotonic_ns, wait_for};
 use tabane_kit::counters::{lost_segments, protocol};
-use tabane_kit::prerequisites::{Missing, require_program};
-use tabane_kit::process;
-use tabane_kit::rate::Bitrate;
-use tabane_kit::status::Questions;
-use tabane_kit::topology::{Plan, Topology};
-use tabane_kit::workload::sequence::{Pace, Sequence};
-use tabane_kit::workload::transfer::{Source, Transfer};
+use tabane_kit::prerequisites::require_program;
 
-use crate::case::Need::{self, Daemon, That};
-use crate::case::{Case, DAEMON};
 use crate::traffic::data_path::PROGRAMS;
 use crate::traffic::faults::carry;
-use crate::traffic::stage::{FAST, options, options_with, plan, ready, under_a_file, whole, with_bundles};
+use crate::traffic::prelude::*;
 
 const LINKS: usize = 2;
 /// Replacements in one transfer.

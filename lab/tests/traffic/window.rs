@@ -1,20 +1,9 @@
 //! Bundles over a window of memory: alone, when one end dies and returns, when a daemon is replaced, and beside a network.
 
-use std::net::SocketAddr;
-use std::time::Duration;
+use tabane_kit::status::paths_up;
 
-use anyhow::{Result, ensure};
-use tabane_kit::bundle::{Bundle, Options, Window, address};
-use tabane_kit::status::{LINK_DOWN, paths_up};
-use tabane_kit::topology::{Topology, nic};
-use tabane_kit::workload::{Stream, ping_pong};
-
-use crate::case::{Case, DAEMON};
 use crate::traffic::faults::{NOTICED, carry, since, within};
-use crate::traffic::stage::{
-    FAST, cells_sent, lost_nothing, options, options_with, plan, ready, send_both_ways, send_file, told,
-    under_a_file, with_links,
-};
+use crate::traffic::prelude::*;
 
 /// Bytes of each transfer.
 const FILE: u64 = 16 << 20;

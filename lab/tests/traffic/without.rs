@@ -1,24 +1,13 @@
 //! Features that a bundle is told to go without: the kernel's tables, counters and sockets show that it does, and that it
 //! would use them else.
 
-use std::fs;
-use std::net::SocketAddr;
 use std::os::fd::AsFd;
-use std::time::Duration;
 
-use anyhow::{Context, Result, ensure};
 use nix::sys::socket::{getsockopt, sockopt};
 use rustix::process::{Pid, PidfdFlags, PidfdGetfdFlags, pidfd_getfd, pidfd_open};
-use tabane_kit::bundle::{Bundle, DEVICE, Options, address};
-use tabane_kit::emulator::{Direction, Impairment};
-use tabane_kit::prerequisites::ETHTOOL;
-use tabane_kit::process;
-use tabane_kit::topology::{Plan, Topology, Wiring, nic};
-use tabane_kit::workload::sequence::{Outcome, Pace, Sequence};
+use tabane_kit::workload::sequence::Outcome;
 
-use crate::case::Need::{Daemon, Tool};
-use crate::case::{Case, DAEMON};
-use crate::traffic::stage::{FAST, brought, options, plan, ready, send_file, told, with_bundles};
+use crate::traffic::prelude::*;
 
 const FILE: u64 = 4 << 20;
 /// Files that are looked at: on a busy machine one may leave in single cells.
@@ -48,15 +37,10 @@ pub(crate) fn cases() -> Vec<Case> {
     offloads.into_iter().chain(others).collect()
 }
 
-fn with_flags(flags: &[&str]) -> Result<Options> {
-    let arguments = flags.iter().map(|&flag| flag.to_owned()).collect();
-    Ok(Options { arguments, ..options()? })
-}
-
 fn without(flag: Option<&str>) -> Result<()> {
     let which = flag.and_then(|flag| flag.strip_prefix("--no-"));
     let flags: Vec<&str> = flag.into_iter().collect();
-    with_bundles(plan(&[FAST; 2]), &with_flags(&flags)?, |topology, bundles| {
+    with_bundles(plan(&[FAST; 2]), &options_with(&flags)?, |topology, bundles| {
         let longest = [longest_mean_frame(topology, &nic(0))?, longest_mean_frame(topology, DEVICE)?];
         for (host, bundle) in topology.hosts().iter().zip(&*bundles) {
             let table = process::run(host.command("ethtool").args(["-k", DEVICE]))?;
@@ -123,18 +107,15 @@ fn coalesces(bundle: &Bundle<'_>) -> Result<bool> {
 
 fn repair() -> Result<()> {
     let lost = |flags: &[&str]| -> Result<Outcome> {
-        let mut outcome = None;
         let plan = Plan { wiring: Wiring::Emulator, ..plan(&[FAST; 2]) };
-        with_bundles(plan, &with_flags(flags)?, |topology, _| {
+        with_bundles(plan, &options_with(flags)?, |topology, _| {
             for link in 0..2 {
                 topology.impair(link, Direction::Forward, Impairment::loss(LOSS))?;
             }
             let to = SocketAddr::new(address(1), 0);
             let flow = Sequence::start(topology.host(0), topology.host(1), to, PACE, TIMED)?;
-            outcome = Some(flow.outcome()?);
-            Ok(())
-        })?;
-        outcome.context("no outcome")
+            flow.outcome()
+        })
     };
     let (with, without) = (lost(&[])?, lost(&["--no-repair"])?);
     let share = |outcome: &Outcome| outcome.lost_at_ns.len() as f64 / outcome.sent as f64;
@@ -148,7 +129,7 @@ fn preemption() -> Result<()> {
     for (flag, link) in [(None, 0), (Some("--no-preempt"), 1)] {
         let flags: Vec<&str> =
             ["--policy", "active-backup", "--primary", "eth1"].into_iter().chain(flag).collect();
-        with_bundles(plan(&[FAST; 2]), &with_flags(&flags)?, |topology, bundles| {
+        with_bundles(plan(&[FAST; 2]), &options_with(&flags)?, |topology, bundles| {
             ensure!(used(topology)? == 0, "{flag:?}: the primary is not used at first");
             let killed = topology.kill_switch(0)?;
             told(bundles, "link-down", 0, killed.before_ns)?;
@@ -174,7 +155,7 @@ fn used(topology: &Topology) -> Result<usize> {
 
 fn sandbox() -> Result<()> {
     for (flags, filter) in [(&[][..], "2"), (&["--no-sandbox"][..], "0")] {
-        with_bundles(plan(&[FAST]), &with_flags(flags)?, |topology, bundles| {
+        with_bundles(plan(&[FAST]), &options_with(flags)?, |topology, bundles| {
             send_file(topology.host(0), topology.host(1), address(1), FILE / 4)?;
             for bundle in bundles {
                 let path = format!("/proc/{}/status", bundle.pid().context("a running daemon")?);

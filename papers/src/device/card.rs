@@ -8,6 +8,7 @@
 
 use core::time::Duration;
 use std::collections::VecDeque;
+
 use tabane_proto::Instant;
 
 const NANOS_PER_SECOND: u64 = 1_000_000_000;

@@ -15,10 +15,12 @@
 //! The other figures of sections 2 and 6 are then predicted.
 //! Source: Shimizu et al., "Enhancement of over-Gbps protocol processing using BSD UNIX", table 1, sections 2, 3 and 6.
 
+use core::time::Duration;
+
+use tabane_engine::reclaim::{Room, Watermarks};
+
 use super::card::{Bus, CardSettings};
 use super::sender::{Layout, Machine, Processor};
-use core::time::Duration;
-use tabane_engine::reclaim::{Room, Watermarks};
 
 /// Content from which on FreeBSD uses clusters, in bytes: `MINCLSIZE`.
 pub const CLUSTERS_FROM: usize = 213;

@@ -6,11 +6,13 @@
 //!
 //! Invariant: time goes from event to event; without a next event the run stands still.
 
-use super::card::{Card, CardSettings};
 use core::time::Duration;
+
 use tabane_engine::fragments::{Costs, Fragments, Plan, Trial};
 use tabane_engine::reclaim::{Cause, Counters, Method, Reclaim, Room};
 use tabane_proto::Instant;
+
+use super::card::{Card, CardSettings};
 
 /// Longest payload of UDP over IPv4.
 pub const MESSAGE_MAX: usize = 65_507;

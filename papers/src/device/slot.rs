@@ -8,6 +8,7 @@
 
 use core::time::Duration;
 use std::collections::VecDeque;
+
 use tabane_proto::Instant;
 
 /// The parameters of the device. Rates are in MB (10^6 bytes) per second.

@@ -3,18 +3,14 @@
 //! It has a file of twice the memory that it may use, so that what it reads is not cached. Its own figures of the CPU are its
 //! process's; those here are the machine's, taken whenever it says that a phase is done.
 
-use std::fs;
-use std::path::Path;
-use std::thread::{self, available_parallelism};
-use std::time::{Duration, Instant};
+use std::thread::available_parallelism;
+use std::time::Instant;
 
-use anyhow::{Context, Result, bail, ensure};
-use serde::{Deserialize, Serialize};
+use anyhow::bail;
 use tempfile::NamedTempFile;
 
 use crate::cgroup::Cgroup;
-use tabane_kit::counters::Usage;
-use tabane_kit::process::{self, Process};
+use crate::prelude::*;
 
 /// Words of bonnie++ about each phase, in their order.
 const PHASES: [&str; 3] = ["Writing intelligently...", "Rewriting...", "Reading intelligently..."];

@@ -4,16 +4,9 @@
 //! daemon in user space who may have what. Here it is told beforehand, so that no daemon is needed
 //! (Documentation/filesystems/nfs/rpc-cache.rst of the kernel; its parsers: net/sunrpc/svcauth_unix.c, fs/nfsd/export.c).
 
-use std::fs;
-use std::net::IpAddr;
-use std::path::Path;
-use std::time::Duration;
-
-use anyhow::{Context, Result};
-
-use tabane_kit::clock::wait_for;
-use tabane_kit::netns::Namespace;
 use tabane_kit::sandbox::Mounted;
+
+use crate::prelude::*;
 
 /// Where the server is told what to do.
 const CONTROL: &str = "/proc/fs/nfsd";

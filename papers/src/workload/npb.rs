@@ -4,13 +4,9 @@
 
 pub mod exchange;
 
-use std::path::{Path, PathBuf};
-use std::time::Duration;
-
-use anyhow::{Context, Result, ensure};
-
-use tabane_kit::prerequisites::Missing;
 use tabane_kit::workload::mpi::Mpi;
+
+use crate::prelude::*;
 
 /// The class that the papers run, and smaller ones.
 const CLASSES: [char; 4] = ['B', 'A', 'W', 'S'];

@@ -4,17 +4,16 @@
 //! for each peer writes), receives wait for their bytes.
 
 use std::io::{Read, Write};
-use std::net::{IpAddr, SocketAddr, TcpStream};
+use std::net::TcpStream;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
-use std::thread::{self, JoinHandle};
-use std::time::{Duration, Instant};
+use std::thread::JoinHandle;
+use std::time::Instant;
 
-use anyhow::{Context, Result};
+use tabane_kit::workload::{SILENCE_MAX, accept};
 
 use super::npb::exchange::Step;
-use tabane_kit::netns::Namespace;
-use tabane_kit::workload::{SILENCE_MAX, Stream, accept};
+use crate::prelude::*;
 
 /// Bytes that are written and read at once.
 const CHUNK: usize = 64 << 10;

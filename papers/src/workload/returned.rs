@@ -1,13 +1,12 @@
 //! A stream that the other end returns: both directions are busy at once (P2, 3.1).
 
 use std::io::{ErrorKind, Read, Write};
-use std::net::{Shutdown, SocketAddr, TcpStream};
-use std::time::{Duration, Instant};
+use std::net::{Shutdown, TcpStream};
+use std::time::Instant;
 
-use anyhow::{Context, Result};
+use tabane_kit::workload::accept;
 
-use tabane_kit::netns::{Namespace, joined};
-use tabane_kit::workload::{Stream, accept};
+use crate::prelude::*;
 
 /// Bytes that are read and written at once.
 const CHUNK: usize = 64 << 10;

@@ -2,14 +2,13 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
-use std::path::Path;
 
 use serde::Serialize;
 
 use super::stages::{Apart, Split};
 use crate::connection::Server;
 use crate::machine::Machine;
-use crate::output::{self, bar, figure, percent, table};
+use crate::output::{self, Source, bar, ended_early, figure, percent, table};
 use crate::stats::{self, Histogram, Inversion, Period, Round, Summary};
 use crate::trace::RoundTrip;
 use crate::window::Window;
@@ -21,30 +20,24 @@ const EMPTY_SHOWN: usize = 2;
 #[derive(Debug, Serialize)]
 pub(super) struct Report {
     measurement: &'static str,
-    source: Source,
+    source: Source<Measured>,
     window: Window,
     sizes: Vec<Size>,
     /// Every size beside every smaller one; probabilities hold for all pairs together.
     inversions: Vec<Pair>,
 }
 
-/// Where the round trips are from.
+/// How the round trips were measured.
 #[derive(Debug, Serialize)]
-#[serde(rename_all = "kebab-case")]
-pub(super) enum Source {
-    /// A file.
-    Kept(String),
-    /// The network.
-    Measured {
-        server: Server,
-        machine: Machine,
-        /// Of the order in which the sizes were played.
-        seed: u32,
-        /// Rounds that were to be played, all sizes together.
-        planned: usize,
-        /// Rounds that were played before the measurement ended.
-        played: usize,
-    },
+pub(super) struct Measured {
+    pub(super) server: Server,
+    pub(super) machine: Machine,
+    /// Of the order in which the sizes were played.
+    pub(super) seed: u32,
+    /// Rounds that were to be played, all sizes together.
+    pub(super) planned: usize,
+    /// Rounds that were played before the measurement ended.
+    pub(super) played: usize,
 }
 
 #[derive(Debug, Serialize)]
@@ -73,22 +66,9 @@ struct Pair {
     saved: Option<Apart>,
 }
 
-impl Source {
-    pub(super) fn kept(path: &Path) -> Source {
-        Source::Kept(path.display().to_string())
-    }
-
-    pub(super) fn measured(server: &Server, machine: Machine, seed: u32, planned: usize) -> Source {
-        Source::Measured { server: server.clone(), machine, seed, planned, played: 0 }
-    }
-}
-
 impl Report {
     /// The report on those of the round trips `trace` that lie in the window.
-    pub(super) fn new(trace: &[RoundTrip], window: Window, mut source: Source) -> Report {
-        if let Source::Measured { played, .. } = &mut source {
-            *played = trace.len();
-        }
+    pub(super) fn new(trace: &[RoundTrip], window: Window, source: Source<Measured>) -> Report {
         let mut by_size: BTreeMap<u32, Vec<RoundTrip>> = BTreeMap::new();
         for round in trace {
             by_size.entry(round.size_bytes).or_default().push(*round);
@@ -98,6 +78,19 @@ impl Report {
             by_size.into_iter().map(|(size, rounds)| (size, counted(rounds))).collect();
         let sizes = series.iter().filter_map(|(size, rounds)| Size::new(*size, rounds)).collect();
         Report { measurement: "rtt", source, window, sizes, inversions: pairs(&series) }
+    }
+
+    /// Where the round trips are from.
+    fn head(&self) -> String {
+        let Measured { server, machine, seed, planned, played } = match &self.source {
+            Source::Kept(file) => return format!("round trips kept in {file}\n"),
+            Source::Measured(measured) => measured,
+        };
+        let (server, window, machine_is) = (server.line(), self.window, machine.line());
+        format!(
+            "round trips to {server}, rounds counted: {window}, sizes in random order: --seed {seed}\n{machine_is}"
+        ) + &ended_early(*played, *planned, "round trips were played")
+            + &machine.warning()
     }
 
     fn rows(&self) -> impl Iterator<Item = Vec<String>> {
@@ -157,7 +150,7 @@ impl output::Report for Report {
             "period",
             "below smaller",
         ];
-        let mut text = self.source.head(self.window);
+        let mut text = self.head();
         text += &table(&head, self.rows());
         for size in &self.sizes {
             if let Some(histogram) = &size.histogram {
@@ -181,24 +174,6 @@ impl output::Report for Report {
         }
         findings.for_each(|sentence| text += &format!("\n{sentence}\n"));
         text
-    }
-}
-
-impl Source {
-    fn head(&self, window: Window) -> String {
-        match self {
-            Source::Kept(file) => format!("round trips kept in {file}\n"),
-            Source::Measured { server, machine, seed, planned, played } => {
-                let (server, machine_is) = (server.line(), machine.line());
-                let mut text = format!(
-                    "round trips to {server}, rounds counted: {window}, sizes in random order: --seed {seed}\n{machine_is}"
-                );
-                if played < planned {
-                    text += &format!("ended early: {played} of {planned} round trips were played\n");
-                }
-                text + &machine.warning().map_or(String::new(), |warning| warning + "\n")
-            }
-        }
     }
 }
 

@@ -1,14 +1,12 @@
 //! The report on calls of `send()`: their classes, how often each comes, and where the stream changed.
 
 use std::ops::Range;
-use std::path::Path;
 
 use serde::Serialize;
 
-use super::Sent;
 use crate::connection::Server;
 use crate::machine::Machine;
-use crate::output::{self, figure, percent, table};
+use crate::output::{self, Source, ended_early, figure, percent, table};
 use crate::stats::{self, Classes, Period, Recurrence, Summary};
 use crate::trace::Call;
 use crate::window::Window;
@@ -27,7 +25,7 @@ const STRETCHES_MAX: usize = 10;
 #[derive(Debug, Serialize)]
 pub(super) struct Report {
     measurement: &'static str,
-    source: Source,
+    source: Source<Measured>,
     window: Window,
     /// All calls of the window, in microseconds.
     duration_us: Option<Summary>,
@@ -39,25 +37,19 @@ pub(super) struct Report {
     stretches: Vec<Stretch>,
 }
 
-/// Where the calls are from.
+/// How the calls were measured.
 #[derive(Debug, Serialize)]
-#[serde(rename_all = "kebab-case")]
-pub(super) enum Source {
-    /// A file.
-    Kept(String),
-    /// The network.
-    Measured {
-        server: Server,
-        machine: Machine,
-        /// Bytes of the send buffer when the calls began, as the kernel counts them.
-        send_buffer_bytes: usize,
-        /// Calls that were to be made.
-        planned: usize,
-        /// Calls that were made before the measurement ended.
-        called: usize,
-        /// What arrived.
-        received: Received,
-    },
+pub(super) struct Measured {
+    pub(super) server: Server,
+    pub(super) machine: Machine,
+    /// Bytes of the send buffer when the calls began, as the kernel counts them.
+    pub(super) send_buffer_bytes: usize,
+    /// Calls that were to be made.
+    pub(super) planned: usize,
+    /// Calls that were made before the measurement ended.
+    pub(super) called: usize,
+    /// What arrived.
+    pub(super) received: Received,
 }
 
 /// Calls of one kind.
@@ -86,47 +78,9 @@ struct Stretch {
     mean_us: f64,
 }
 
-impl Source {
-    pub(super) fn kept(path: &Path) -> Source {
-        Source::Kept(path.display().to_string())
-    }
-
-    pub(super) fn measured(server: &Server, machine: Machine, planned: usize, sent: &Sent) -> Source {
-        let Sent { calls, send_buffer_bytes, received } = sent;
-        let (server, called) = (server.clone(), calls.len());
-        Source::Measured {
-            server,
-            machine,
-            send_buffer_bytes: *send_buffer_bytes,
-            planned,
-            called,
-            received: *received,
-        }
-    }
-
-    fn head(&self, window: Window) -> String {
-        match self {
-            Source::Kept(file) => format!("calls kept in {file}\n"),
-            Source::Measured { server, machine, planned, called, received, .. } => {
-                let mbit = received.mbit();
-                let mut text = format!(
-                    "send() to {}, calls counted: {window}; {} bytes arrived at {mbit:.0} Mbit/s\n{}",
-                    server.line(),
-                    received.bytes,
-                    machine.line()
-                );
-                if called < planned {
-                    text += &format!("ended early: {called} of {planned} calls were made\n");
-                }
-                text + &machine.warning().map_or(String::new(), |warning| warning + "\n")
-            }
-        }
-    }
-}
-
 impl Report {
     /// The report on those of `calls` that lie in the window.
-    pub(super) fn new(calls: &[Call], window: Window, source: Source) -> Report {
+    pub(super) fn new(calls: &[Call], window: Window, source: Source<Measured>) -> Report {
         let counted = &calls[window.places(calls.len())];
         let durations: Vec<f64> = counted.iter().map(|call| call.duration_us).collect();
         let found = Classes::of(&durations);
@@ -141,6 +95,21 @@ impl Report {
             stray: found.stray,
             stretches: stretches(calls),
         }
+    }
+
+    /// Where the calls are from.
+    fn head(&self) -> String {
+        let Measured { server, machine, planned, called, received, .. } = match &self.source {
+            Source::Kept(file) => return format!("calls kept in {file}\n"),
+            Source::Measured(measured) => measured,
+        };
+        let (server, window, machine_is) = (server.line(), self.window, machine.line());
+        let Received { bytes, .. } = received;
+        let mbit = received.mbit();
+        format!(
+            "send() to {server}, calls counted: {window}; {bytes} bytes arrived at {mbit:.0} Mbit/s\n{machine_is}"
+        ) + &ended_early(*called, *planned, "calls were made")
+            + &machine.warning()
     }
 
     fn rows(&self) -> impl Iterator<Item = Vec<String>> {
@@ -174,7 +143,7 @@ impl output::Report for Report {
             "every ms",
             "period",
         ];
-        let mut text = self.source.head(self.window) + &table(&head, self.rows());
+        let mut text = self.head() + &table(&head, self.rows());
         if self.stray > 0 {
             text += &format!("{} calls belong to no class\n", self.stray);
         }

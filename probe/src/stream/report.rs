@@ -179,9 +179,7 @@ impl output::Report for Report {
         let Report { servers, machine, size_bytes, planned, busy, all, .. } = self;
         let mut text =
             format!("streams to {}, {size_bytes} B a call\n{}", servers.join(", "), machine.line());
-        if busy.len() < *planned {
-            text += &format!("ended early: {} of {planned} intervals were measured\n", busy.len());
-        }
+        text += &output::ended_early(busy.len(), *planned, "intervals were measured");
         let mut head = vec!["seconds".to_owned()];
         head.extend(self.senders.iter().map(|sender| format!("{} Mbit/s", sender.name)));
         head.extend(["all".to_owned(), "CPU".to_owned()]);

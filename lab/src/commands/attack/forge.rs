@@ -8,14 +8,14 @@ use std::ops::{Range, RangeInclusive};
 use clap::ValueEnum;
 use rand::rngs::StdRng;
 use rand::{Rng, RngExt, SeedableRng};
-
-use super::frame::{DATA, Datagram, FROM_ADDRESS, FROM_MAC, GREETING, HANDSHAKE, HEARTBEAT, Recording, kind};
-use super::trial::VICTIM;
 use tabane_proto::wire::cell::Header;
 use tabane_proto::wire::handshake::{Message, Tagged};
 use tabane_proto::wire::hello::Hello;
 use tabane_seal::{Cipher, Group, Random};
 use tabane_sim::hostile;
+
+use super::frame::{DATA, Datagram, FROM_ADDRESS, FROM_MAC, GREETING, HANDSHAKE, HEARTBEAT, Recording, kind};
+use super::trial::VICTIM;
 
 /// EtherType of forged frames (local experiments 1), by which they are known at the victim's device.
 pub(super) const FORGED_ETHERTYPE: [u8; 2] = [0x88, 0xb5];

@@ -2,19 +2,14 @@
 
 use std::io::ErrorKind;
 use std::net::Ipv6Addr;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread::{self, JoinHandle};
-use std::time::{Duration, Instant};
+use std::sync::atomic::Ordering;
 
-use anyhow::{Context, Result, ensure};
 use tabane_io::PacketSocket;
 use tabane_io::packet::FRAME_MAX;
 
 use super::forge::{Forger, Stranger};
 use super::frame::{Recording, datagrams, frames};
-use tabane_kit::netns::{Namespace, joined};
-use tabane_kit::topology::{Topology, nic};
+use crate::prelude::*;
 
 /// The link on which it is.
 pub(super) const LINK: usize = 0;
@@ -35,12 +30,6 @@ pub(super) struct Hostile {
     frame: Vec<u8>,
 }
 
-/// A hostile node that hears until it is told to end.
-pub(super) struct Hearing {
-    end: Arc<AtomicBool>,
-    thread: JoinHandle<Result<Hostile>>,
-}
-
 impl Hostile {
     /// At the switch of [`LINK`].
     pub(super) fn enter(topology: &Topology) -> Result<Hostile> {
@@ -50,18 +39,15 @@ impl Hostile {
         Ok(Hostile { ports, heard: Default::default(), frame: vec![0; FRAME_MAX] })
     }
 
-    /// Hears on, on a thread.
-    pub(super) fn hear(mut self) -> Hearing {
-        let end = Arc::new(AtomicBool::new(false));
-        let ended = Arc::clone(&end);
-        let thread = thread::spawn(move || {
-            while !ended.load(Ordering::Relaxed) {
+    /// Hears on, until it is ended.
+    pub(super) fn hear(mut self, topology: &Topology) -> Result<Running<Hostile>> {
+        Running::start(topology.switch(LINK), "hostile", move |end| {
+            while !end.load(Ordering::Relaxed) {
                 self.listen()?;
                 thread::sleep(TICK);
             }
             Ok(self)
-        });
-        Hearing { end, thread }
+        })
     }
 
     /// Sends what `forger` makes for so long, so much to each host that is attacked; how many cells left.
@@ -102,14 +88,6 @@ impl Hostile {
             }
         }
         Ok(())
-    }
-}
-
-impl Hearing {
-    /// Ends it.
-    pub(super) fn finish(self) -> Result<Hostile> {
-        self.end.store(true, Ordering::Relaxed);
-        joined(self.thread)
     }
 }
 

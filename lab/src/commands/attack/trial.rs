@@ -1,31 +1,17 @@
 //! One attack: what the connections get without it, with it and without it again, and what the victim took.
 
 use std::io::ErrorKind;
-use std::net::SocketAddr;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread::{self, JoinHandle};
-use std::time::Duration;
+use std::sync::atomic::Ordering;
 
-use anyhow::{Context, Result, ensure};
 use nix::errno::Errno;
-use serde::Serialize;
 use tabane_io::PacketSocket;
 use tabane_io::packet::{FRAME_MAX, HEADER};
-use tabane_kit::bundle::{self, Bundle, DEVICE};
-use tabane_kit::clock::{monotonic_ns, wait_for};
-use tabane_kit::counters::used_during;
-use tabane_kit::netns::{Namespace, joined};
-use tabane_kit::process;
-use tabane_kit::status::{Questions, Status};
-use tabane_kit::topology::nic;
-use tabane_kit::workload::sequence::{Pace, Sequence};
-use tabane_kit::workload::transfer::{Source, Transfer};
 
 use super::forge::{Attack, FORGED_ETHERTYPE, Forger};
 use super::frame::{FROM_MAC, TO_MAC};
 use super::hostile::{LINK, mac};
 use super::{LINKS, Scene, with_key};
+use crate::prelude::*;
 
 /// The host that is attacked, and the one that the hostile node pretends to be.
 pub(super) const VICTIM: usize = 1;
@@ -128,7 +114,7 @@ pub(super) fn run(scene: &mut Scene<'_>, attack: Attack, span: Duration, seed: u
         }
     })?;
     thread::sleep(CONSEQUENCES);
-    let (forged_frames, answered) = (device.finish()?, answers.finish()?);
+    let (forged_frames, answered) = (device.end()?, answers.end()?);
     let ends = scene.statuses()?;
     let grown_mib = process::resident_mib(pid)? - memory;
     let after = measure(&transfer, pid, || rest(span))?.0;
@@ -246,13 +232,13 @@ fn secret(file: &str) -> Result<[u8; 32]> {
     bytes.try_into().ok().context("a key has 32 bytes")
 }
 
-fn watch_device(scene: &Scene<'_>) -> Result<Watch> {
+fn watch_device(scene: &Scene<'_>) -> Result<Running<u64>> {
     let is_forged = |frame: &[u8]| frame.get(12..14) == Some(&FORGED_ETHERTYPE[..]);
-    Watch::start(scene.topology.host(VICTIM), DEVICE, is_forged)
+    watch(scene.topology.host(VICTIM), DEVICE, is_forged)
 }
 
 /// Watches for UDP from the victim to the hostile node itself.
-fn watch_answers(scene: &Scene<'_>) -> Result<Watch> {
+fn watch_answers(scene: &Scene<'_>) -> Result<Running<u64>> {
     let (stranger, victim) = (scene.stranger.mac, mac(scene.topology.host(VICTIM))?);
     let is_answer = move |frame: &[u8]| {
         frame.get(TO_MAC) == Some(&stranger[..])
@@ -260,7 +246,7 @@ fn watch_answers(scene: &Scene<'_>) -> Result<Watch> {
             && frame.get(12..14) == Some(&[0x86, 0xdd])
             && frame.get(20) == Some(&17)
     };
-    Watch::start(scene.topology.host(STRANGER), &nic(LINK), is_answer)
+    watch(scene.topology.host(STRANGER), &nic(LINK), is_answer)
 }
 
 fn events(ends: &[Status], began_ns: u64, wanted: impl Fn(&str) -> bool) -> u64 {
@@ -283,42 +269,25 @@ fn drops(status: &Status) -> u64 {
 /// Pause between two looks at the NIC.
 const TICK: Duration = Duration::from_millis(1);
 
-/// Someone who watches a NIC.
-pub(super) struct Watch {
-    end: Arc<AtomicBool>,
-    thread: JoinHandle<Result<u64>>,
-}
-
-impl Watch {
-    /// Counts frames at `nic` of `host` of which `wanted`, which is given the Ethernet frame, says so.
-    pub(super) fn start(
-        host: &Namespace,
-        nic: &str,
-        wanted: impl Fn(&[u8]) -> bool + Send + 'static,
-    ) -> Result<Watch> {
-        let socket = host.enter(|| PacketSocket::open(nic))??;
-        let end = Arc::new(AtomicBool::new(false));
-        let ended = Arc::clone(&end);
-        let thread = thread::spawn(move || {
-            let (mut frame, mut seen) = (vec![0; FRAME_MAX], 0);
-            loop {
-                let is_over = ended.load(Ordering::Relaxed);
-                seen += count(&socket, &mut frame, &wanted)?;
-                if is_over {
-                    ensure!(socket.take_overruns()? == 0, "frames were not seen: they came too fast");
-                    return Ok(seen);
-                }
-                thread::sleep(TICK);
+/// Counts frames at `nic` of `host` of which `wanted`, which is given the Ethernet frame, says so, until it is ended.
+fn watch(
+    host: &Namespace,
+    nic: &str,
+    wanted: impl Fn(&[u8]) -> bool + Send + 'static,
+) -> Result<Running<u64>> {
+    let socket = host.enter(|| PacketSocket::open(nic))??;
+    Running::start(host, "watch", move |ended| {
+        let (mut frame, mut seen) = (vec![0; FRAME_MAX], 0);
+        loop {
+            let is_over = ended.load(Ordering::Relaxed);
+            seen += count(&socket, &mut frame, &wanted)?;
+            if is_over {
+                ensure!(socket.take_overruns()? == 0, "frames were not seen: they came too fast");
+                return Ok(seen);
             }
-        });
-        Ok(Watch { end, thread })
-    }
-
-    /// How many there have been.
-    pub(super) fn finish(self) -> Result<u64> {
-        self.end.store(true, Ordering::Relaxed);
-        joined(self.thread)
-    }
+            thread::sleep(TICK);
+        }
+    })
 }
 
 /// Those that wait at the socket.

@@ -1,15 +1,9 @@
 //! The paths that are compared: how each is built, from bare cables to a bundle over them, and what stays in memory.
 
-use std::net::{IpAddr, Ipv4Addr};
+use std::net::Ipv4Addr;
 use std::path::Path as FilePath;
 
-use anyhow::Result;
-
-use tabane_kit::bonding;
-use tabane_kit::bundle::{self, Bundle, Protection, Window};
-use tabane_kit::netns::Namespace;
-use tabane_kit::topology::{LinkPlan, Plan, Topology, Wiring, address};
-use tabane_kit::workload::Stream;
+use crate::prelude::*;
 
 /// A way from the first host to the second.
 pub(super) struct Path {

@@ -1,25 +1,14 @@
 //! What each guest does: the first meets the other, loses it and meets it again; the other answers until it is killed.
 
-use std::fs;
-use std::net::SocketAddr;
-use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::thread::{self, JoinHandle};
-use std::time::{Duration, Instant};
+use std::thread::JoinHandle;
 
-use anyhow::{Context, Result, bail, ensure};
-use serde::{Deserialize, Serialize};
-use tabane_kit::bundle::{self, Bundle};
-use tabane_kit::clock::wait_for;
-use tabane_kit::netns::{Namespace, joined};
-use tabane_kit::progress;
-use tabane_kit::status::{Questions, Status};
 use tabane_kit::workload::delivery::{self, Delivery, Taker};
 use tabane_kit::workload::ping_pong::{Pings, ping};
-use tabane_kit::workload::transfer::Source;
 
 use super::{BACK, LIMIT, LOST, MET, Options};
+use crate::prelude::*;
 
 /// Where files are taken.
 const PORT: u16 = 7431;

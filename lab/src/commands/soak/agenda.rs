@@ -5,18 +5,14 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::time::Duration;
 
-use anyhow::Result;
 use clap::ValueEnum;
 use nix::sys::signal::Signal;
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
-use serde::Serialize;
-use tabane_kit::bundle::{Bundle, DEVICE};
-use tabane_kit::emulator::{Direction, Impairment};
-use tabane_kit::topology::{Plan, Topology, Wiring, nic};
 use tabane_proto::PolicyKind;
+
+use crate::prelude::*;
 
 /// How long a fault of a link lasts, in milliseconds.
 const LASTS_MS: std::ops::Range<u64> = 30..2_000;

@@ -1,17 +1,9 @@
 //! What has to live on: connections between the hosts, both ways, every byte of which is checked.
 
-use std::net::SocketAddr;
-use std::time::Duration;
-
-use anyhow::Result;
-use serde::Serialize;
-
-use tabane_kit::bundle;
-use tabane_kit::clock::{milliseconds_between, monotonic_ns};
-use tabane_kit::topology::Topology;
 use tabane_kit::workload::SILENCE_MAX;
-use tabane_kit::workload::sequence::{self, Pace, Sequence};
-use tabane_kit::workload::transfer::{self, Carrier, Source, Transfer};
+use tabane_kit::workload::transfer::Carrier;
+
+use crate::prelude::*;
 
 /// The file that each connection carries again and again: small, so that the last copy ends soon.
 const FILE_BYTES: u64 = 1 << 20;

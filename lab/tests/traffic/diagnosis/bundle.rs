@@ -1,23 +1,13 @@
 //! Faults around a running bundle, planted one after the other, each mended before the next.
 
-use std::fs;
 use std::net::{SocketAddrV6, UdpSocket};
-use std::path::PathBuf;
-use std::time::Duration;
 
-use anyhow::{Context, Result, ensure};
 use nix::sys::signal::Signal;
 use rustix::process::{Pid, PidfdFlags, PidfdGetfdFlags, pidfd_getfd, pidfd_open};
 use socket2::Socket;
-use tabane_kit::bundle::{Bundle, DEVICE};
-use tabane_kit::clock::{monotonic_ns, wait_for};
-use tabane_kit::netns::Namespace;
-use tabane_kit::process;
-use tabane_kit::status::{PathState, PathStatus, Status};
-use tabane_kit::topology::{Topology, nic};
 
 use super::{Group, Way, doctor, named};
-use crate::traffic::stage::{FAST, plan, told, with_links};
+use crate::traffic::prelude::*;
 
 const LINKS: usize = 2;
 /// The link that is broken.

@@ -1,26 +1,15 @@
 //! What limits one connection, and whether `tabane why` names it.
 
 use std::io::Write;
-use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
-use std::time::{Duration, Instant};
+use std::net::{TcpListener, TcpStream, UdpSocket};
 
-use anyhow::{Context, Result, ensure};
 use rustix::process::setpriority_process;
-use tabane_kit::bundle::{Bundle, DEVICE, Options, address};
-use tabane_kit::clock::wait_for;
-use tabane_kit::emulator::Impairment;
 use tabane_kit::machine::processors as processors_of_the_machine;
-use tabane_kit::netns::{Namespace, joined};
-use tabane_kit::process::{self, Process};
-use tabane_kit::rate::Bitrate;
-use tabane_kit::status::{PathState, Status};
-use tabane_kit::topology::{LinkPlan, Plan, Topology, Wiring};
-use tabane_kit::workload::transfer::{Source, Transfer};
 
 use super::nics::{BROKEN, Staged, over, staged};
 use super::{Group, Said, Way, why};
 use crate::traffic::data_path::wrapped;
-use crate::traffic::stage::{FAST, options, plan, whole, with_bundles};
+use crate::traffic::prelude::*;
 
 /// What a link carries: so little that a busy machine fills it.
 const RATE: Bitrate = Bitrate::mbit(20);
@@ -294,7 +283,6 @@ fn processor(host: usize) -> Result<Said> {
     const LOOKS: usize = 3;
     let links = vec![LinkPlan::unshaped(); 2];
     let plan = Plan { addressed: false, ..Plan::two_hosts(links) };
-    let mut said = None;
     with_bundles(plan, &options()?, |topology, bundles| {
         let all = processors_of_the_machine()?;
         let only = *all.get(host).or(all.first()).context("a processor")?;
@@ -314,10 +302,8 @@ fn processor(host: usize) -> Result<Said> {
         setpriority_process(None, 0)?;
         hogs.into_iter().try_for_each(|hog| hog.kill().map(drop))?;
         allow(&bundles[host], &all)?;
-        said = Some(asked?);
-        Ok(())
-    })?;
-    said.context("what was said")
+        asked
+    })
 }
 
 /// Lets the daemon run on these processors alone.

@@ -4,15 +4,10 @@
 
 use std::process::Command;
 
-use anyhow::{Context, Result, ensure};
-use tabane_kit::bundle::{DEVICE, program};
-use tabane_kit::netns::Namespace;
-use tabane_kit::process::Process;
-use tabane_kit::topology::Topology;
 use tempfile::NamedTempFile;
 
 use super::{ANSWER_WITHIN, Group, Said, Way, findings, named};
-use crate::traffic::stage::{FAST, plan, with_links};
+use crate::traffic::prelude::*;
 
 const LINKS: usize = 2;
 /// Levels and names of options as the kernel's headers have them: `SOL_UDP`, `UDP_SEGMENT`, `UDP_GRO`, `TUNSETOFFLOAD`.

@@ -3,25 +3,16 @@
 use std::io::{IoSlice, IoSliceMut, Write};
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use anyhow::{Context, Result, ensure};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use tabane_io::packet::FRAME_MAX;
 use tabane_io::{Offload, Tap, TapQueue, TapSpec};
-use tabane_kit::bundle::{Bundle, DEVICE, Options, program};
-use tabane_kit::emulator::Impairment;
-use tabane_kit::netns::Namespace;
 use tabane_kit::prerequisites::require_priority;
-use tabane_kit::process;
-use tabane_kit::status::{PathState, Status};
-use tabane_kit::topology::{LinkPlan, Plan, Topology, Wiring, nic};
 use tempfile::NamedTempFile;
 
 use super::bundle::ethtool;
 use super::{Group, Said, Way, doctor, named};
-use crate::case::Need::{Daemon, That};
-use crate::case::{Case, DAEMON};
+use crate::traffic::prelude::*;
 use crate::traffic::routed::{Ip, end, lay, start};
-use crate::traffic::stage::{FAST, Running, plan, with_links};
 
 /// A NIC of which any speed can be said.
 const ADJUSTABLE: &str = "eth9";
@@ -185,15 +176,12 @@ fn narrow(way: Way) -> Result<Said> {
     for host in 1..=2 {
         topology.switch(BROKEN).ip(&format!("link set port{host} mtu {PACKET}"))?;
     }
-    let mut said = None;
     with_links(&topology, &topology.nics(), &options, |topology, bundles| {
         let found = |status: &Status| status.peers.iter().all(|peer| peer.paths[BROKEN].mtu == Some(PACKET));
         bundles[0].wait_until("the path's MTU", found)?;
         way.ready(bundles, 2)?;
-        said = Some(doctor(topology.host(0), &[DEVICE])?);
-        Ok(())
-    })?;
-    said.context("a test that has ended well has an answer")
+        doctor(topology.host(0), &[DEVICE])
+    })
 }
 
 /// The answer to what arrives at one NIC would leave by the other.
@@ -237,10 +225,5 @@ pub(super) fn over(
             ethtool(host, &format!("-K {nic} tx-udp_tnl-segmentation off tx-udp_tnl-csum-segmentation off"))?;
         }
     }
-    let mut said = None;
-    with_links(&topology, &topology.nics(), options, |topology, bundles| {
-        said = Some(test(topology, bundles)?);
-        Ok(())
-    })?;
-    said.context("a test that has ended well has an answer")
+    with_links(&topology, &topology.nics(), options, test)
 }

@@ -8,15 +8,12 @@
 
 use std::net::{Ipv4Addr, UdpSocket};
 
-use anyhow::{Result, ensure};
 use socket2::SockRef;
-use tabane_kit::bundle::Bundle;
-use tabane_kit::clock::{monotonic_ns, wait_for};
-use tabane_kit::topology::{LinkPlan, Plan, Topology, address, nic};
+use tabane_kit::topology::address;
 
 use super::bundle::{BROKEN, Fault, ethtool, of_table, one_by_one, renew};
 use super::{Group, Way};
-use crate::traffic::stage::{FAST, send_both_ways};
+use crate::traffic::prelude::*;
 
 /// The NIC that stands on nothing.
 const OVERLAY: &str = "eth9";

@@ -3,16 +3,11 @@
 
 use std::io::Write;
 
-use anyhow::Result;
-use tabane_kit::bundle::{Bundle, DEVICE, Options, Protection};
-use tabane_kit::clock::wait_for;
-use tabane_kit::status::Questions;
-use tabane_kit::topology::Topology;
 use tempfile::NamedTempFile;
 
 use super::bundle::{BROKEN, CLOSED, hook};
 use super::{ANSWER_WITHIN, Group, Way, doctor, named};
-use crate::traffic::stage::{FAST, options_with, plan};
+use crate::traffic::prelude::*;
 
 const LINKS: usize = 2;
 /// A key that the other node does not have.

@@ -2,18 +2,11 @@
 //! what docs/security.md says cannot be done.
 
 use std::process::Command;
-use std::time::Duration;
 
-use anyhow::{Context, Result, ensure};
-use tabane_kit::clock::wait_for;
-use tabane_kit::prerequisites::{Missing, Tool};
-use tabane_kit::process;
-use tabane_kit::systemd::Systemd;
-use tabane_kit::topology::Topology;
+use tabane_kit::prerequisites::Tool;
 
 use super::{LINKS, SERVICE, has_no_rights_of_root, machine, main_process, peer, whole};
-use crate::case::Need::{self, That};
-use crate::traffic::stage::{FAST, plan};
+use crate::traffic::prelude::*;
 
 const CC: Tool = Tool { program: "cc", package: "gcc" };
 const SOURCE: &[u8] = include_bytes!("taken.c");

@@ -1,17 +1,8 @@
 //! The unit of the page: its user may look at the bundle and change nothing, and is no root in anything. And the page that root
 //! starts, which becomes somebody else.
 
-use std::time::Duration;
-
-use anyhow::{Context, Result, ensure};
-use tabane_kit::bundle::{DEVICE, program};
-use tabane_kit::clock::wait_for;
-use tabane_kit::process;
-use tabane_kit::systemd::{Systemd, UNITS};
-use tabane_kit::topology::{Topology, nic};
-
 use super::{KEY, SERVICE, analysed, has_no_rights_of_root, machine, peer, whole};
-use crate::traffic::stage::{FAST, plan};
+use crate::traffic::prelude::*;
 
 /// As packaged.
 const UNIT: &[u8] = include_bytes!("../../../../packaging/tabane-web.service");
