@@ -93,10 +93,8 @@ fn who_takes_answers_only_when_the_service_manager_follows_it() {
     let (say, said) = channel();
     let (given, _) = give_and(
         move || {
-            for turn in 0..1_000 {
-                std::thread::yield_now();
-                say.send(turn).expect("waited for");
-            }
+            std::thread::sleep(Duration::from_millis(20));
+            say.send(()).expect("waited for");
         },
         move |mut talk| {
             receive_state(&mut talk);
@@ -104,7 +102,7 @@ fn who_takes_answers_only_when_the_service_manager_follows_it() {
             talk.expect(&Word::Yours, SOON).expect("given");
             talk.say(&Word::Taken, SOON).expect("taken");
             Taken(talk).wait_for_farewell();
-            assert_eq!(said.try_iter().count(), 1_000, "all has been said");
+            assert!(said.try_recv().is_ok(), "the service manager was not told");
         },
     );
     assert!(given.is_ok(), "{given:?}");
