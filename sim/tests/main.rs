@@ -14,6 +14,7 @@ mod sleep;
 mod stage;
 mod swarm;
 mod trials;
+mod uplinks;
 
 use std::ops::Range;
 
