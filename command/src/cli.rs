@@ -3,9 +3,7 @@
 //! Flags become [`Settings`] as typed; `config` checks them together with the file's values. Where a name may be left out,
 //! [`words`] tells it from what follows.
 
-mod again;
 mod live;
-mod up;
 mod words;
 
 use std::ffi::OsString;
@@ -23,18 +21,16 @@ use tabane_config::settings::{Given, Settings};
 use tabane_io::tap::{DEVICE_NAME_ALLOWED, is_device_name};
 
 use crate::doctor::{self, Asked};
+use crate::flags::UpFlags;
 use crate::init::{self, InitFlags, JoinFlags};
 use crate::metrics::Format;
 use crate::save::KeyFiles;
 use crate::stdout::print;
-use crate::{background, beside, daemon, reload, remote, save, top, trace, why};
-use again::BundleAndFile;
-pub(crate) use again::read_again;
+use crate::{background, beside, daemon, locate, reload, remote, save, top, trace, why};
 use live::{ClassChange, LinkChange, PeerChange};
 use tabane_process::exit::report;
 use tabane_process::log;
-use up::UpFlags;
-pub(crate) use words::is_file;
+use words::BundleAndFile;
 
 /// What `--version` says.
 const VERSION: &str = if cfg!(feature = "kernel-path") {
@@ -353,7 +349,7 @@ impl Command {
 
 /// The configuration of `up`: that of the file or of the named bundle, and the flags over it; `arguments`: all of its words.
 fn configured(mut flags: UpFlags, arguments: &[OsString]) -> Result<(Config, Origin), BadInput> {
-    let file = flags.config.take().map(|given| words::file(&given)).transpose()?;
+    let file = flags.config.take().map(|given| locate::file(&given)).transpose()?;
     let (path, name) = file.unzip();
     let mut settings = flags.settings();
     if let (None, Some(name)) = (settings.values.get::<String>("name"), name.flatten()) {
@@ -365,7 +361,7 @@ fn configured(mut flags: UpFlags, arguments: &[OsString]) -> Result<(Config, Ori
 
 /// Prints what is understood of a configuration, and looks whether its links can be opened here.
 fn check(file: &str, nics: bool) -> anyhow::Result<()> {
-    let (path, _) = words::file(file)?;
+    let (path, _) = locate::file(file)?;
     let config = load(Some(&path), Settings::default())?;
     print(&config.to_string())?;
     if nics { daemon::check(&config) } else { Ok(()) }

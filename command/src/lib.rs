@@ -13,6 +13,7 @@
 //!
 //! The rule of this crate: nothing of it runs in the daemon's process.
 
+mod again;
 mod background;
 mod beside;
 pub mod cli;
@@ -20,9 +21,11 @@ mod daemon;
 mod doctor;
 #[cfg(test)]
 mod example;
+mod flags;
 #[doc(hidden)]
 pub mod fuzzing;
 mod init;
+mod locate;
 pub mod metrics;
 mod reload;
 mod remote;

@@ -11,7 +11,7 @@ use tabane_api::{Origin, Request, Told, origin};
 use tabane_config::problem::{BadInput, one_line};
 use tabane_config::{Config, read};
 
-use crate::cli::read_again;
+use crate::again::read_again;
 use crate::remote;
 
 /// What a running bundle says of its configuration.

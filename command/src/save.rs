@@ -16,7 +16,7 @@ use tabane_config::difference::{Difference, differences};
 use tabane_config::key::Key;
 use tabane_config::{Access, Config, FixedConfig, read};
 
-use crate::cli::read_again;
+use crate::again::read_again;
 use crate::reload::Running;
 use crate::stdout::print;
 use edit::Edit;

@@ -1,6 +1,7 @@
 //! The tree's own rules, checked over every Rust file of the repository: files stay short, long ones keep their tests in a file of
-//! their own, and every file begins by saying what it is. And over the dependencies: the daemon is linked with a list of others. Over the rooms of the core and of the daemon: none imports one that stands above it. And over the pages: their links lead somewhere, and
-//! docs/guide.md names the policies that there are.
+//! their own, and every file begins by saying what it is. Over the dependencies: the daemon is linked with a list of others. Over the
+//! rooms of the core and of the daemon: none imports one that stands above it. Over the commands: they import each other in no circle. And
+//! over the pages: their links lead somewhere, and docs/guide.md names the policies that there are.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::env;
@@ -19,6 +20,7 @@ pub(crate) fn cases() -> Vec<Case> {
         every_source_file_says_what_it_is,
         rooms_import_only_what_stands_below_them,
         the_arrows_between_rooms_are_found,
+        commands_import_each_other_in_no_circle,
         pages_link_to_what_is_there,
         the_policies_of_the_guide_are_those_of_the_core,
         the_daemon_is_linked_with_a_list_of_others_and_nothing_else
@@ -85,9 +87,32 @@ fn wrong_arrow(source: &File, folder: &str, rooms: &[&str]) -> Option<String> {
 }
 
 fn the_arrows_between_rooms_are_found() -> Result<()> {
-    let text = "use crate::link::nic::Port;\n// crate::group\nfn f(at: crate::time::Instant) {}\n\
-                #[cfg(test)]\nmod tests {\n    use crate::bundle::Bundle;\n}\n";
-    assert_eq!(imports(text).collect::<Vec<_>>(), ["link", "time"]);
+    let text = "use crate::link::nic::Port;\n// crate::group\nfn f(at: crate::time::Instant, to: u8) {}\n\
+                use crate::{fdb, gate};\n#[cfg(test)]\nmod tests {\n    use crate::bundle::Bundle;\n}\n";
+    ensure!(imports(text).collect::<Vec<_>>() == ["link", "time", "fdb", "gate"]);
+    Ok(())
+}
+
+fn commands_import_each_other_in_no_circle() -> Result<()> {
+    let mut arrows: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+    for source in files("", "rs")? {
+        let path = source.path.strip_prefix("command/src/").filter(|path| !is_test(path));
+        let module =
+            path.and_then(|path| path.split('/').next()).map(|module| module.trim_end_matches(".rs"));
+        let Some(module) = module.filter(|module| !ABOVE.contains(module)) else { continue };
+        let others = imports(&source.text).filter(|import| *import != module).map(str::to_owned);
+        arrows.entry(module.to_owned()).or_default().extend(others);
+    }
+    ensure!(arrows["cli"].contains("doctor"), "{arrows:?}");
+    // A module stands at the bottom when it imports none of those that are left.
+    let lowest = |arrows: &BTreeMap<String, BTreeSet<String>>| {
+        let is_lowest = |others: &BTreeSet<String>| others.iter().all(|other| !arrows.contains_key(other));
+        arrows.iter().find(|(_, others)| is_lowest(others)).map(|(module, _)| module.clone())
+    };
+    while let Some(module) = lowest(&arrows) {
+        arrows.remove(&module);
+    }
+    ensure!(arrows.is_empty(), "these import each other: {arrows:?}");
     Ok(())
 }
 
@@ -100,9 +125,13 @@ fn is_test(path: &str) -> bool {
 fn imports(text: &str) -> impl Iterator<Item = &str> {
     let code = text.split("#[cfg(test)]\nmod tests").next().unwrap_or_default();
     let code = code.lines().map(|line| line.split("//").next().unwrap_or_default());
-    code.flat_map(|line| line.split("crate::").skip(1)).map(|rest| {
-        let end = rest.find(|letter: char| !letter.is_ascii_lowercase() && letter != '_');
-        &rest[..end.unwrap_or(rest.len())]
+    code.flat_map(|line| line.split("crate::").skip(1)).flat_map(|rest| {
+        let list = rest.strip_prefix('{').and_then(|rest| rest.split('}').next());
+        list.unwrap_or(rest).split(',').take(if list.is_some() { usize::MAX } else { 1 }).map(|name| {
+            let name = name.trim_start();
+            let end = name.find(|letter: char| !letter.is_ascii_lowercase() && letter != '_');
+            &name[..end.unwrap_or(name.len())]
+        })
     })
 }
 

@@ -2,32 +2,38 @@
 
 use std::path::{Path, PathBuf};
 
+use clap::Args;
 use tabane_api::AskError;
-use tabane_config::problem::{BadInput, quoted};
 use tabane_engine::receive::Method;
-use tabane_io::tap::{DEVICE_NAME_ALLOWED, is_device_name};
+use tabane_io::tap::is_device_name;
 use tabane_proto::PolicyKind;
 
-use crate::init::DIRECTORY;
+use crate::locate::is_file;
 
-/// The configuration file that is meant, and the bundle's name where it was named instead.
-pub(super) fn file(given: &str) -> Result<(PathBuf, Option<String>), BadInput> {
-    if is_file(given) {
-        return Ok((given.into(), None));
+/// A bundle and a file, each of which may be left out.
+#[derive(Args, Debug)]
+pub(super) struct BundleAndFile {
+    /// Name of the bundle [default: the only one that is up]
+    #[arg(value_name = "NAME")]
+    first: Option<String>,
+    /// Configuration file: a path with `/` or `.toml` [default: /etc/tabane/NAME.toml]
+    #[arg(value_name = "FILE")]
+    second: Option<PathBuf>,
+}
+
+impl BundleAndFile {
+    /// The bundle that is meant, and the file.
+    pub(super) fn meant(self) -> Result<(String, Option<PathBuf>), AskError> {
+        let (name, file) = self.split();
+        Ok((tabane_api::meant(name)?, file))
     }
-    if !is_device_name(given) {
-        let allowed = format!(
-            "a configuration file such as ./FILE.toml, or the name of a bundle ({DEVICE_NAME_ALLOWED})"
-        );
-        return Err(BadInput::new(format!("{}: neither; allowed: {allowed}", quoted(given))));
+
+    fn split(self) -> (Option<String>, Option<PathBuf>) {
+        match (self.first, self.second) {
+            (Some(file), None) if is_file(&file) => (None, Some(PathBuf::from(file))),
+            both => both,
+        }
     }
-    let path = Path::new(DIRECTORY).join(format!("{given}.toml"));
-    if !path.exists() {
-        let why = format!("{} does not exist", path.display());
-        let allowed = "the name of a bundle that has one, or a file in this directory as ./FILE";
-        return Err(BadInput::new(format!("{given}: {why}; allowed: {allowed}")));
-    }
-    Ok((path, Some(given.to_owned())))
 }
 
 /// The bundle, and the value that may follow its name: alone, a word that `is_value` is one, unless a bundle has that name.
@@ -73,11 +79,6 @@ pub(super) fn with_two(mut words: Vec<String>) -> Result<(String, [String; 2]), 
     Ok((tabane_api::meant(name)?, two))
 }
 
-/// Whether a word is the path of a file and no name of a bundle.
-pub(crate) fn is_file(word: &str) -> bool {
-    word.contains('/') || word.ends_with(".toml")
-}
-
 /// The first word, if it is a name, and the others; `is_name` is told whether more words follow.
 fn split(mut words: Vec<String>, is_name: impl Fn(&str, bool) -> bool) -> (Option<String>, Vec<String>) {
     let named = words.first().is_some_and(|word| is_name(word, words.len() > 1));
@@ -89,13 +90,18 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_path_is_a_file_and_a_word_is_a_name() {
-        for path in ["./tb0", "/etc/other/tb0", "tb0.toml"] {
-            assert_eq!(file(path).expect("a file"), (PathBuf::from(path), None));
-        }
-        let absent = file("absent").expect_err("there is none").to_string();
-        assert!(absent.contains("/etc/tabane/absent.toml does not exist"), "{absent}");
-        assert!(file("a name that is long").is_err());
+    fn a_word_is_a_bundle_or_a_file() {
+        let split = |first: Option<&str>, second: Option<&str>| {
+            let first = first.map(str::to_owned);
+            BundleAndFile { first, second: second.map(PathBuf::from) }.split()
+        };
+        let file = |name: &str| Some(PathBuf::from(name));
+        let name = || Some("wire".to_owned());
+        assert_eq!(split(None, None), (None, None));
+        assert_eq!(split(Some("wire"), None), (name(), None));
+        assert_eq!(split(Some("wire.toml"), None), (None, file("wire.toml")));
+        assert_eq!(split(Some("./wire"), None), (None, file("./wire")));
+        assert_eq!(split(Some("wire"), Some("x")), (name(), file("x")));
     }
 
     #[test]

@@ -11,7 +11,7 @@ use tabane_config::settings::Settings;
 use tabane_config::{Config, PORT, names_window};
 
 use super::Asked;
-use crate::cli::is_file;
+use crate::locate::is_file;
 use crate::remote::status_of;
 
 /// The status of a running bundle.

@@ -110,7 +110,7 @@ impl Device {
     }
 
     /// Sets the device's speed to the sum of these NICs' as they report it now. Later changes are not followed: a
-    /// process that has given up its rights cannot set a speed ([`crate::start::privileges`]).
+    /// process that has given up its rights cannot set a speed (`start/privileges.rs`).
     pub(crate) fn show_speed<'a>(&self, nics: impl Iterator<Item = &'a str>) {
         let nics: BTreeSet<_> = nics.collect();
         let mbits = nics.into_iter().filter_map(ethtool::speed).fold(0, u32::saturating_add);

@@ -1,45 +1,24 @@
 //! The command line with which a bundle was started, read once more: its flags lie over its file as they did then.
 
-use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-use clap::{Args, Parser};
+use clap::Parser;
+use tabane_api::Origin;
 use tabane_api::origin::key_of_service;
-use tabane_api::{AskError, Origin};
 use tabane_config::Config;
 use tabane_config::problem::BadInput;
 use tabane_config::settings::{Given, Settings};
 
-use super::words::is_file;
-use super::{Cli, Command};
+use crate::flags::UpFlags;
 
 /// Where the service manager puts what it hands to a service.
 const CREDENTIALS: &str = "/run/credentials/";
 
-/// A bundle and a file, each of which may be left out.
-#[derive(Args, Debug)]
-pub(super) struct BundleAndFile {
-    /// Name of the bundle [default: the only one that is up]
-    #[arg(value_name = "NAME")]
-    first: Option<String>,
-    /// Configuration file: a path with `/` or `.toml` [default: /etc/tabane/NAME.toml]
-    #[arg(value_name = "FILE")]
-    second: Option<PathBuf>,
-}
-
-impl BundleAndFile {
-    /// The bundle that is meant, and the file.
-    pub(super) fn meant(self) -> Result<(String, Option<PathBuf>), AskError> {
-        let (name, file) = self.split();
-        Ok((tabane_api::meant(name)?, file))
-    }
-
-    fn split(self) -> (Option<String>, Option<PathBuf>) {
-        match (self.first, self.second) {
-            (Some(file), None) if is_file(&file) => (None, Some(PathBuf::from(file))),
-            both => both,
-        }
-    }
+/// The command line of `tabane up`.
+#[derive(Parser)]
+struct Up {
+    #[command(flatten)]
+    flags: UpFlags,
 }
 
 /// What a bundle called `name` would be, started from `text`, the content of `file`. Flags of its start lie over the file with which
@@ -61,9 +40,8 @@ fn says_name(file: &Path, text: &str) -> bool {
 /// The flags of the start. The bundle tells them, and may have been taken over: the files of keys that they name are not read, but
 /// for that of its service, which the service manager hands it as a credential.
 fn flags(name: &str, origin: &Origin) -> Result<Settings, BadInput> {
-    let line = ["tabane", "up"].into_iter().map(OsString::from);
-    let line = line.chain(origin.arguments.iter().map(OsString::from));
-    let Ok(Cli { command: Command::Up(flags) }) = Cli::try_parse_from(line) else {
+    let line = std::iter::once("up").chain(origin.arguments.iter().map(String::as_str));
+    let Ok(Up { flags }) = Up::try_parse_from(line) else {
         let why = "the flags with which the bundle was started are none of this version";
         return Err(BadInput::new(format!("{why}: {}", origin.arguments.join(" "))));
     };
@@ -136,20 +114,5 @@ mod tests {
         let origin = origin("/etc/tb.toml", &["--wings", "2"]);
         let why = read_again("tb0", Path::new("/etc/tb.toml"), LINK, &origin).expect_err("no such flag");
         assert!(why.to_string().ends_with("none of this version: --wings 2"), "{why}");
-    }
-
-    #[test]
-    fn a_word_is_a_bundle_or_a_file() {
-        let split = |first: Option<&str>, second: Option<&str>| {
-            let first = first.map(str::to_owned);
-            BundleAndFile { first, second: second.map(PathBuf::from) }.split()
-        };
-        let file = |name: &str| Some(PathBuf::from(name));
-        let name = || Some("wire".to_owned());
-        assert_eq!(split(None, None), (None, None));
-        assert_eq!(split(Some("wire"), None), (name(), None));
-        assert_eq!(split(Some("wire.toml"), None), (None, file("wire.toml")));
-        assert_eq!(split(Some("./wire"), None), (None, file("./wire")));
-        assert_eq!(split(Some("wire"), Some("x")), (name(), file("x")));
     }
 }

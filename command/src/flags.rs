@@ -12,10 +12,10 @@ use tabane_config::settings::{Given, Settings, TableSettings, Typed, Values};
 
 /// Flags of `up`. A flag replaces the file's value; links and addresses are added to the file's.
 #[derive(Args, Debug)]
-pub(super) struct UpFlags {
+pub(crate) struct UpFlags {
     /// Name of a bundle whose configuration is /etc/tabane/NAME.toml, or a configuration file: a path with `/` or `.toml`
     #[arg(value_name = "NAME|FILE")]
-    pub(super) config: Option<String>,
+    pub(crate) config: Option<String>,
     /// One link; can be repeated. Without peers it finds them by IPv6 multicast, or, with a
     /// local address that routers forward to, listens for them. Without any IP, as Ethernet frames:
     /// `ether:NIC[,engine=auto|xdp|packet][,completion=WAY]`. In place of a NIC:
@@ -27,7 +27,7 @@ pub(super) struct UpFlags {
 }
 
 impl UpFlags {
-    pub(super) fn settings(self) -> Settings {
+    pub(crate) fn settings(self) -> Settings {
         Settings { values: self.keys.0, links: self.links, ..Settings::default() }
     }
 }
