@@ -28,7 +28,6 @@ mod lab;
 mod live;
 mod macsec;
 mod metrics;
-mod narrow;
 mod nics;
 mod package;
 mod page;
@@ -68,7 +67,7 @@ pub(crate) fn cases() -> Vec<Case> {
     let groups = all! {
         addresses beside changes classes configured data_path datagrams device diagnosis engines
         ether experiments faults fits_in fleet forwarded frames kernels lab live macsec metrics
-        narrow nics package page probe reorder routed scenario screens service settings sites
+        nics package page probe reorder routed scenario screens service settings sites
         streams systemd top traces upgrade window without
     };
     groups.into_iter().flatten().collect()
