@@ -159,10 +159,8 @@ pub struct Impairment {
     pub queue_bytes: Option<u64>,
     /// Time on the way.
     pub delay: Duration,
-    /// Most time added to that, uniformly distributed.
+    /// Most time added to that, uniformly distributed; frames keep their order.
     pub jitter: Duration,
-    /// Whether jitter may change the order of frames.
-    pub reorder: bool,
     /// How the NIC at the end tells of frames; `None`: each at once.
     pub coalescing: Option<Coalescing>,
 }

@@ -12,6 +12,7 @@ use std::process::ExitCode;
 use std::{fmt, fs};
 
 use anyhow::{Context, Result, bail};
+use comfy_table::{Cell, CellAlignment, LineStyle, TableStyle};
 use serde::ser::SerializeStruct;
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::{Map, Value};
@@ -204,55 +205,36 @@ impl Serialize for Samples {
 
 /// Rows under a head.
 #[derive(Clone, Debug)]
-pub struct Table {
-    rows: Vec<Vec<String>>,
-}
+pub struct Table(comfy_table::Table);
+
+/// No lines but the one below the head.
+const STYLE: TableStyle = TableStyle::new().header_separator(LineStyle::none().fill('─').junction('─'));
 
 impl Table {
     /// A table with this head.
-    pub fn new(head: &[&str]) -> Table {
-        Table { rows: vec![head.iter().map(ToString::to_string).collect()] }
+    pub fn new(head: impl IntoIterator<Item = impl Into<Cell>>) -> Table {
+        let mut table = comfy_table::Table::new();
+        table.load_style(STYLE).set_header(head);
+        Table(table)
     }
 
     /// Adds a row.
     pub fn row(&mut self, cells: Vec<String>) {
-        self.rows.push(cells);
-    }
-
-    fn widths(&self) -> Vec<usize> {
-        let columns = self.rows.iter().map(Vec::len).max().unwrap_or(0);
-        let width =
-            |column: usize| self.rows.iter().filter_map(|row| row.get(column)).map(|cell| length(cell)).max();
-        (0..columns).map(|column| width(column).unwrap_or(0)).collect()
+        self.0.add_row(cells);
     }
 }
 
 impl fmt::Display for Table {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let widths = self.widths();
-        for (number, row) in self.rows.iter().enumerate() {
-            let cells: Vec<String> =
-                row.iter().enumerate().map(|(column, cell)| aligned(column, cell, widths[column])).collect();
-            writeln!(out, "  {}", cells.join("  ").trim_end())?;
-            if number == 0 {
-                writeln!(
-                    out,
-                    "  {}",
-                    "─".repeat(widths.iter().sum::<usize>() + 2 * widths.len().saturating_sub(1))
-                )?;
-            }
+        let mut table = self.0.clone();
+        for column in table.column_iter_mut() {
+            let is_first = column.index == 0;
+            // One more space is between any two columns.
+            column.set_padding((if is_first { 0 } else { 1 }, 0));
+            column.set_cell_alignment(if is_first { CellAlignment::Left } else { CellAlignment::Right });
         }
-        Ok(())
+        table.lines().try_for_each(|line| writeln!(out, "  {}", line.trim_end()))
     }
-}
-
-fn aligned(column: usize, cell: &str, width: usize) -> String {
-    let space = " ".repeat(width - length(cell));
-    if column == 0 { format!("{cell}{space}") } else { format!("{space}{cell}") }
-}
-
-fn length(cell: &str) -> usize {
-    cell.chars().count()
 }
 
 /// One requirement, what was wanted and what was got.
@@ -391,7 +373,7 @@ mod tests {
 
     #[test]
     fn columns_are_as_wide_as_their_widest_cell() {
-        let mut table = Table::new(&["path", "µs"]);
+        let mut table = Table::new(["path", "µs"]);
         table.row(vec!["bare veth".into(), "1234".into()]);
         table.row(vec!["x".into(), "5".into()]);
         let expected = "  path         µs\n  ───────────────\n  bare veth  1234\n  x             5\n";

@@ -18,13 +18,13 @@ pub mod watchers;
 pub mod web;
 
 use std::fs;
-use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context, Result};
 use serde_json::Value;
-use socket2::{Domain, Protocol, Socket, Type};
+use socket2::{Domain, Protocol, SockRef, Socket, Type};
 
 use crate::clock::wait_for;
 use crate::netns::Namespace;
@@ -92,9 +92,19 @@ fn bounded(stream: TcpStream) -> Result<TcpStream> {
 /// Accepts the next connection within [`SILENCE_MAX`]; its reads and writes are bounded by the same time.
 pub fn accept(listener: &TcpListener) -> Result<TcpStream> {
     // SO_RCVTIMEO bounds accept(2) as well.
-    socket2::SockRef::from(listener).set_read_timeout(Some(SILENCE_MAX))?;
+    SockRef::from(listener).set_read_timeout(Some(SILENCE_MAX))?;
     let (stream, _) = listener.accept()?;
     bounded(stream)
+}
+
+/// Wanted receive buffer for datagrams; the kernel may grant less. What is measured is the path, not a short nap of the receiver.
+const RECEIVE_BUFFER_BYTES: usize = 4 << 20;
+
+/// A socket for datagrams at an address of a host.
+fn datagrams_at(host: &Namespace, at: SocketAddr) -> Result<UdpSocket> {
+    let socket = host.enter(|| UdpSocket::bind(at))?.with_context(|| format!("binding to {at}"))?;
+    SockRef::from(&socket).set_recv_buffer_size(RECEIVE_BUFFER_BYTES)?;
+    Ok(socket)
 }
 
 /// Waits until `server` listens on a port of `host`.

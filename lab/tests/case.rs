@@ -54,12 +54,13 @@ pub(crate) struct Case {
     test: Box<dyn FnOnce() -> Result<()> + Send>,
 }
 
+/// What a trial does.
+pub(crate) trait Test: FnOnce() -> Result<()> + Send + 'static {}
+
+impl<T: FnOnce() -> Result<()> + Send + 'static> Test for T {}
+
 impl Case {
-    pub(crate) fn new(
-        name: impl Into<String>,
-        needs: impl AsRef<[Need]>,
-        test: impl FnOnce() -> Result<()> + Send + 'static,
-    ) -> Case {
+    pub(crate) fn new(name: impl Into<String>, needs: impl AsRef<[Need]>, test: impl Test) -> Case {
         Case { name: name.into(), needs: needs.as_ref().to_vec(), test: Box::new(test) }
     }
 
@@ -70,27 +71,15 @@ impl Case {
         Case { name: format!("{word}::{}", self.name), ..self }
     }
 
-    pub(crate) fn alone(
-        name: impl Into<String>,
-        needs: impl AsRef<[Need]>,
-        test: impl FnOnce() -> Result<()> + Send + 'static,
-    ) -> Case {
+    pub(crate) fn alone(name: impl Into<String>, needs: impl AsRef<[Need]>, test: impl Test) -> Case {
         Case::new(name, needs, test).of("alone")
     }
 
-    pub(crate) fn light(
-        name: impl Into<String>,
-        needs: impl AsRef<[Need]>,
-        test: impl FnOnce() -> Result<()> + Send + 'static,
-    ) -> Case {
+    pub(crate) fn light(name: impl Into<String>, needs: impl AsRef<[Need]>, test: impl Test) -> Case {
         Case::new(name, needs, test).of("light")
     }
 
-    pub(crate) fn nightly(
-        name: impl Into<String>,
-        needs: impl AsRef<[Need]>,
-        test: impl FnOnce() -> Result<()> + Send + 'static,
-    ) -> Case {
+    pub(crate) fn nightly(name: impl Into<String>, needs: impl AsRef<[Need]>, test: impl Test) -> Case {
         Case::new(name, needs, test).of("nightly")
     }
 

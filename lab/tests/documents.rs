@@ -2,11 +2,9 @@
 //! README.md says, figures that are quoted are those that were measured. Each command, option and key has a trial that observes what it does.
 
 mod commands;
-mod exercised;
 mod figures;
 mod japanese;
 mod pages;
-mod targets;
 
 use anyhow::Result;
 
@@ -18,16 +16,16 @@ pub(crate) fn cases() -> Vec<Case> {
         trial("commands_and_options_of_the_pages_exist", commands::exist),
         trial("a_wrong_command_or_option_of_a_page_is_found", commands::mistakes_are_found),
         trial("keys_of_the_pages_exist", commands::keys_exist),
-        trial("each_command_option_and_key_has_its_trial", exercised::all_are_listed),
-        trial("trials_that_are_listed_exist", exercised::all_trials_exist),
+        trial("each_command_option_and_key_has_its_trial", commands::all_are_listed),
+        trial("trials_that_are_listed_exist", commands::all_trials_exist),
         trial("figures_are_as_measured", figures::are_as_measured),
         trial("a_figure_that_was_not_measured_is_found", figures::mistakes_are_found),
-        trial("make_targets_of_the_pages_exist", targets::exist),
+        trial("make_targets_of_the_pages_exist", pages::targets_exist),
         trial(
             "the_list_of_limits_names_commands_and_scenarios_that_there_are",
-            targets::limits_name_what_there_is,
+            pages::limits_name_what_there_is,
         ),
-        trial("the_image_has_all_programs", targets::the_image_has_all_programs),
+        trial("the_image_has_all_programs", pages::the_image_has_all_programs),
         trial("the_summary_of_the_book_lists_every_page", pages::lists_every_page),
         trial("each_page_begins_with_what_its_reader_can_do", pages::begin_with_their_use),
         trial("a_difference_between_two_readmes_is_found", japanese::differences_are_found),

@@ -30,7 +30,6 @@ mod lab;
 mod live;
 mod macsec;
 mod metrics;
-mod narrow;
 mod nics;
 mod package;
 mod page;
@@ -72,7 +71,7 @@ pub(crate) fn cases() -> Vec<Case> {
     let groups = all! {
         addresses beside changes classes configured data_path datagrams device diagnosis engines
         environment ether experiments faults first_contact fits_in fleet forwarded frames kernels lab
-        live macsec metrics narrow nics package page probe reorder rights routed scenario screens
+        live macsec metrics nics package page probe reorder rights routed scenario screens
         service settings shut_out sites streams systemd top traces upgrade window without
     };
     groups.into_iter().flatten().collect()

@@ -172,29 +172,43 @@ pub fn joined<T>(thread: JoinHandle<Result<T>>) -> Result<T> {
     thread.join().unwrap_or_else(|panic| resume_unwind(panic))
 }
 
-/// A thread in a namespace that goes on until it is ended.
+/// A thread that goes on until it is ended, or this value is dropped.
 #[derive(Debug)]
 pub struct Running<T> {
     ended: Arc<AtomicBool>,
-    thread: JoinHandle<Result<T>>,
+    thread: Option<JoinHandle<Result<T>>>,
 }
 
 impl<T: Send + 'static> Running<T> {
-    /// Starts it under `name`; `work` looks now and then whether it has ended.
-    pub fn start(
-        host: &Namespace,
+    /// Starts it under `name`, in this namespace or in the one of `host`; `work` looks now and then whether it has ended.
+    pub fn start<'a>(
+        host: impl Into<Option<&'a Namespace>>,
         name: &str,
         work: impl FnOnce(&AtomicBool) -> Result<T> + Send + 'static,
     ) -> Result<Running<T>> {
         let ended = Arc::new(AtomicBool::new(false));
         let end = Arc::clone(&ended);
-        Ok(Running { ended, thread: host.spawn(name, move || work(&end))? })
+        let work = move || work(&end);
+        let thread = match host.into() {
+            Some(host) => host.spawn(name, work)?,
+            None => thread::Builder::new().name(name.to_string()).spawn(work)?,
+        };
+        Ok(Running { ended, thread: Some(thread) })
     }
 
     /// Ends it, and tells what came of it.
-    pub fn end(self) -> Result<T> {
+    pub fn end(mut self) -> Result<T> {
         self.ended.store(true, Ordering::Relaxed);
-        joined(self.thread)
+        joined(self.thread.take().context("a thread that has ended already")?)
+    }
+}
+
+impl<T> Drop for Running<T> {
+    fn drop(&mut self) {
+        self.ended.store(true, Ordering::Relaxed);
+        if let Some(Ok(Err(error))) = self.thread.take().map(JoinHandle::join) {
+            eprintln!("a thread beside the measurement failed: {error:#}");
+        }
     }
 }
 

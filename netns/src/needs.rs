@@ -91,9 +91,6 @@ pub const CHROMIUM: Tool = Tool { program: "chromium", package: "chromium" };
 /// Gives a container's network a macvlan.
 pub const CNI_MACVLAN: Tool =
     Tool { program: "/usr/lib/cni/macvlan", package: "containernetworking-plugins" };
-/// Records frames with their VLAN tags.
-pub const TCPDUMP: Tool = Tool { program: "tcpdump", package: "tcpdump" };
-
 /// Keeps what a fleet's nodes say of themselves.
 pub const ETCD: Tool = Tool { program: "etcd", package: "etcd-server" };
 /// Asks etcd.

@@ -6,7 +6,7 @@
 use super::swept::{self, Swept};
 use crate::device::exchange::WITH_BUG;
 use crate::prelude::*;
-use crate::slot_device::SlotDevice;
+use crate::slot_device;
 
 /// MTU of the device, in bytes.
 pub(super) const MTU: u32 = 65_000;
@@ -24,7 +24,7 @@ const USUAL_SLACK: &str = "50000";
 pub(super) enum Speed {
     /// As this machine's is.
     Own,
-    /// As P3's with its bug: a [`SlotDevice`] stands between the hosts.
+    /// As P3's with its bug: a [device](slot_device) stands between the hosts.
     Throttled,
 }
 
@@ -76,7 +76,7 @@ impl Hosts {
             Speed::Own => None,
             Speed::Throttled => {
                 topology.host(0).set("net/ipv4/tcp_wmem", SEND_BUFFER)?;
-                Some(SlotDevice::start(WITH_BUG.slot, [windows[0].path(), windows[1].path()])?)
+                Some(slot_device::between([windows[0].path(), windows[1].path()], WITH_BUG.slot)?)
             }
         };
         let interval = format!("{}us", self.interval.as_micros());

@@ -10,7 +10,6 @@
 use std::io::ErrorKind;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::thread::JoinHandle;
 use std::time::Instant;
 
 use tabane_io::packet::{self, PacketSocket};
@@ -174,21 +173,19 @@ type Counts = [AtomicU64; SENDERS];
 /// A watcher at each switch.
 struct Seats {
     counts: [Arc<Counts>; LINKS],
-    end: Arc<AtomicBool>,
-    watchers: Vec<JoinHandle<Result<()>>>,
+    watchers: Vec<Running<()>>,
 }
 
 impl Seats {
     /// Begins to watch.
     fn watch(topology: &Topology) -> Result<Seats> {
         let counts: [Arc<Counts>; LINKS] = Default::default();
-        let end = Arc::new(AtomicBool::new(false));
         let watchers = counts.iter().enumerate().map(|(link, counts)| {
-            let (counts, end) = (Arc::clone(counts), Arc::clone(&end));
-            topology.switch(link).spawn("watcher", move || count(&counts, &end))
+            let counts = Arc::clone(counts);
+            Running::start(topology.switch(link), "watcher", move |end| count(&counts, end))
         });
         let watchers = watchers.collect::<Result<_>>()?;
-        Ok(Seats { counts, end, watchers })
+        Ok(Seats { counts, watchers })
     }
 
     /// The link that began most records of each sender since this was called last.
@@ -202,8 +199,7 @@ impl Seats {
 
     /// Ends the watchers.
     fn finish(self) -> Result<()> {
-        self.end.store(true, Ordering::Relaxed);
-        self.watchers.into_iter().try_for_each(joined)
+        self.watchers.into_iter().try_for_each(Running::end)
     }
 }
 

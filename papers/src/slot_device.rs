@@ -14,9 +14,7 @@
 
 use std::collections::VecDeque;
 use std::io::IoSlice;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread::JoinHandle;
+use std::sync::atomic::Ordering;
 use std::time::Instant;
 
 use nix::sys::prctl::set_timerslack;
@@ -37,42 +35,21 @@ const LOOK_AGAIN_AFTER: Duration = Duration::from_micros(20);
 /// Most messages under way in each direction: more wait in the window, where their sender sees them.
 const UNDER_WAY_MAX: usize = 2;
 
-/// The device at work; dropping it takes it out of both slots.
-#[derive(Debug)]
-pub struct SlotDevice {
-    end: Arc<AtomicBool>,
-    thread: Option<JoinHandle<Result<()>>>,
-}
-
-impl SlotDevice {
-    /// Puts a device with these figures between the windows of two hosts, which it makes; the first has slot 0 of its own, the
-    /// second slot 1.
-    pub fn start(settings: SlotSettings, windows: [&Path; 2]) -> Result<SlotDevice> {
-        let [first, second] = windows;
-        // In each window the device has the slot of the other host.
-        let hosts = [Host::new(first, 1, settings.unit)?, Host::new(second, 0, settings.unit)?];
-        let end = Arc::new(AtomicBool::new(false));
-        let ended = Arc::clone(&end);
-        let mut device = Device { settings, hosts, began: Instant::now() };
-        let thread = thread::Builder::new().name("slot device".to_string()).spawn(move || {
-            set_timerslack(1)?;
-            while !ended.load(Ordering::Relaxed) {
-                device.turn();
-                thread::sleep(LOOK_AGAIN_AFTER);
-            }
-            Ok(())
-        })?;
-        Ok(SlotDevice { end, thread: Some(thread) })
-    }
-}
-
-impl Drop for SlotDevice {
-    fn drop(&mut self) {
-        self.end.store(true, Ordering::Relaxed);
-        if let Some(Err(error)) = self.thread.take().map(joined) {
-            eprintln!("the device between two windows failed: {error:#}");
+/// Puts a device with these figures between the windows of two hosts, which it makes; the first has slot 0 of its own, the second
+/// slot 1. It leaves both when its value is dropped.
+pub fn between(windows: [&Path; 2], settings: SlotSettings) -> Result<Running<()>> {
+    let [first, second] = windows;
+    // In each window the device has the slot of the other host.
+    let hosts = [Host::new(first, 1, settings.unit)?, Host::new(second, 0, settings.unit)?];
+    let mut device = Device { settings, hosts, began: Instant::now() };
+    Running::start(None, "slot device", move |ended| {
+        set_timerslack(1)?;
+        while !ended.load(Ordering::Relaxed) {
+            device.turn();
+            thread::sleep(LOOK_AGAIN_AFTER);
         }
-    }
+        Ok(())
+    })
 }
 
 /// The device: a thread's.
@@ -201,7 +178,7 @@ mod tests {
     #[test]
     fn what_one_host_writes_the_other_reads_no_sooner_than_the_device_allows() {
         let windows = [Window::new().unwrap(), Window::new().unwrap()];
-        let _device = SlotDevice::start(WITH_BUG.slot, windows.each_ref().map(Window::path)).unwrap();
+        let _device = between(windows.each_ref().map(Window::path), WITH_BUG.slot).unwrap();
         let mut hosts = [seat(&windows[0], 0), seat(&windows[1], 1)];
         let (began, within) = (Instant::now(), Duration::from_secs(10));
         let everyone = "[ff12::1]:7420".parse().unwrap();

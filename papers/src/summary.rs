@@ -17,7 +17,7 @@ pub(super) fn write(report: &mut Report, found: &[(Experiment, Outcome)]) {
     report.field("experiments", fields.collect::<Vec<_>>());
     for (experiment, outcome) in found {
         report.show(format!("  {}  {}\n", experiment.id(), experiment.title()));
-        let mut table = Table::new(&["", "published", "here", "lowest", "highest", "unit", "from"]);
+        let mut table = Table::new(["", "published", "here", "lowest", "highest", "unit", "from"]);
         for row in &outcome.rows {
             report.samples(format!("{} {}", experiment.id(), row.what), row.own.clone());
             let [median, low, high] = here(row);
@@ -112,8 +112,8 @@ pub(super) fn picture_path(picture: &Picture) -> String {
 }
 
 fn side_by_side(grid: &Grid) -> Table {
-    let columns: Vec<&str> = [""].into_iter().chain(grid.columns.iter().map(String::as_str)).collect();
-    let mut table = Table::new(&columns);
+    let columns = grid.columns.iter().map(String::as_str);
+    let mut table = Table::new([""].into_iter().chain(columns));
     grid.rows.iter().for_each(|row| table.row(cells(row)));
     table
 }

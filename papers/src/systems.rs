@@ -4,9 +4,7 @@
 //! machines are simulated. Measured: the same program with all of its host's processor, and beside a thread that takes half of it;
 //! over a veth that carries each message in one packet, as the paper's card does.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread::JoinHandle;
+use std::sync::atomic::Ordering;
 
 use nix::sched::{CpuSet, sched_setaffinity};
 use nix::unistd::Pid;
@@ -99,7 +97,7 @@ fn measure(setting: &Setting, outcome: &mut Outcome) -> Result<()> {
     let (mut all, mut half) = (Vec::new(), Vec::new());
     for _ in 0..setting.rounds {
         add_round(&mut all, setting, &topology, address(0, 1).into(), &flags)?;
-        let _rival = Rival::start(*processors()?.first().context("no processor")?)?;
+        let _rival = rival(*processors()?.first().context("no processor")?)?;
         add_round(&mut half, setting, &topology, address(0, 1).into(), &flags)?;
     }
     let mut left = Vec::new();
@@ -126,33 +124,14 @@ fn measure(setting: &Setting, outcome: &mut Outcome) -> Result<()> {
 }
 
 /// A thread that wants a processor for itself; it ends with its value.
-struct Rival {
-    end: Arc<AtomicBool>,
-    thread: Option<JoinHandle<Result<()>>>,
-}
-
-impl Rival {
-    fn start(processor: usize) -> Result<Rival> {
-        let end = Arc::new(AtomicBool::new(false));
-        let ended = Arc::clone(&end);
-        let thread = thread::Builder::new().name("rival".to_string()).spawn(move || {
-            let mut only = CpuSet::new();
-            only.set(processor)?;
-            sched_setaffinity(Pid::from_raw(0), &only)?;
-            while !ended.load(Ordering::Relaxed) {
-                std::hint::spin_loop();
-            }
-            Ok(())
-        })?;
-        Ok(Rival { end, thread: Some(thread) })
-    }
-}
-
-impl Drop for Rival {
-    fn drop(&mut self) {
-        self.end.store(true, Ordering::Relaxed);
-        if let Some(Err(error)) = self.thread.take().map(joined) {
-            eprintln!("the thread beside the sender failed: {error:#}");
+fn rival(processor: usize) -> Result<Running<()>> {
+    Running::start(None, "rival", move |ended| {
+        let mut only = CpuSet::new();
+        only.set(processor)?;
+        sched_setaffinity(Pid::from_raw(0), &only)?;
+        while !ended.load(Ordering::Relaxed) {
+            std::hint::spin_loop();
         }
-    }
+        Ok(())
+    })
 }

@@ -163,7 +163,7 @@ impl Judgement<'_> {
 
 impl fmt::Display for Judgement<'_> {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut table = Table::new(&["verdict", "want", "got", ""]);
+        let mut table = Table::new(["verdict", "want", "got", ""]);
         for Judged { verdict, state, .. } in &self.verdicts {
             let got = match verdict.got.as_f64() {
                 Some(number) if verdict.got.is_f64() => format!("{number:.3}"),

@@ -5,12 +5,10 @@ use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
-use socket2::SockRef;
 
+use super::datagrams_at;
 use crate::netns::{Namespace, joined};
 
-/// Wanted receive buffer; the kernel may grant less. What is measured is the path, not a short nap of the receiver.
-const RECEIVE_BUFFER_BYTES: usize = 4 << 20;
 /// Silence after which the receiver takes the flow for ended.
 const ENDED_AFTER: Duration = Duration::from_millis(300);
 /// Datagrams between two looks at the clock.
@@ -35,8 +33,7 @@ pub fn blast(
     bytes: usize,
     duration: Duration,
 ) -> Result<Outcome> {
-    let receiver = server.enter(|| UdpSocket::bind(at))?.with_context(|| format!("binding to {at}"))?;
-    SockRef::from(&receiver).set_recv_buffer_size(RECEIVE_BUFFER_BYTES)?;
+    let receiver = datagrams_at(server, at)?;
     let at = receiver.local_addr()?;
     let counting = server.spawn("receiver", move || count(&receiver, bytes, duration))?;
     let sent = client.enter(|| send(at, bytes, duration))??;

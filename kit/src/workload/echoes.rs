@@ -13,15 +13,13 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, ensure};
 use hdrhistogram::Histogram;
 use rustix::thread::set_current_timer_slack;
-use socket2::SockRef;
 
+use super::datagrams_at;
 use super::ping_pong::{RoundTrips, histogram};
 use crate::netns::{Namespace, Running};
 
 /// Payload of a datagram; it begins with the time at which it was sent.
 const BYTES: usize = 64;
-/// Wanted receive buffers; the kernel may grant less.
-const RECEIVE_BUFFER_BYTES: usize = 4 << 20;
 /// Datagrams between two looks at the clock.
 const BURST: u128 = 64;
 const SECOND_NS: u128 = 1_000_000_000;
@@ -48,8 +46,7 @@ pub fn offer(
     duration: Duration,
 ) -> Result<Outcome> {
     let bound = |host: &Namespace, at: SocketAddr| -> Result<UdpSocket> {
-        let socket = host.enter(|| UdpSocket::bind(at))?.with_context(|| format!("binding to {at}"))?;
-        SockRef::from(&socket).set_recv_buffer_size(RECEIVE_BUFFER_BYTES)?;
+        let socket = datagrams_at(host, at)?;
         socket.set_read_timeout(Some(LOOK))?;
         Ok(socket)
     };

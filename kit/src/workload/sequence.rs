@@ -17,13 +17,12 @@ use nix::sys::socket::{setsockopt, sockopt::Ipv4RecvErr};
 use rustix::net::sockopt;
 
 use super::transfer::Gaps;
+use super::{RECEIVE_BUFFER_BYTES, datagrams_at};
 use crate::clock::monotonic_ns;
 use crate::netns::{Namespace, joined};
 
 /// Bytes of the number in front of each payload.
 const NUMBER: usize = 8;
-/// Wanted receive buffer; the kernel may grant less.
-const RECEIVE_BUFFER_BYTES: usize = 4 << 20;
 /// How often the receiver looks whether the sender has ended.
 const LOOK_AGAIN_AFTER: Duration = Duration::from_millis(20);
 /// What has not come so long after the sender's end is lost.
@@ -119,9 +118,9 @@ impl Sequence {
 impl Receiving {
     /// Starts receiving on `server`, which has the IPv4 address `at`, what another machine sends for at most `limit`.
     pub fn start(server: &Namespace, at: SocketAddr, pace: Pace, limit: Duration) -> Result<Receiving> {
-        let socket = server.enter(|| UdpSocket::bind(at))?.with_context(|| format!("binding to {at}"))?;
-        sockopt::set_socket_recv_buffer_size_force(&socket, RECEIVE_BUFFER_BYTES)
-            .or_else(|_| sockopt::set_socket_recv_buffer_size(&socket, RECEIVE_BUFFER_BYTES))?;
+        let socket = datagrams_at(server, at)?;
+        // More than the kernel allows others, where it may be had.
+        sockopt::set_socket_recv_buffer_size_force(&socket, RECEIVE_BUFFER_BYTES).ok();
         socket.set_read_timeout(Some(LOOK_AGAIN_AFTER))?;
         let at = socket.local_addr()?;
         let total = Arc::new(AtomicU64::new(UNDER_WAY));

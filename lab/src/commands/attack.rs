@@ -190,7 +190,7 @@ const COLUMNS: [(&str, Cell); 11] = [
 
 fn table(seen: &[(Attack, Figures)]) -> Table {
     let heads = COLUMNS.iter().map(|(head, _)| *head);
-    let mut table = Table::new(&["attack"].into_iter().chain(heads).collect::<Vec<_>>());
+    let mut table = Table::new(["attack"].into_iter().chain(heads));
     for (attack, figures) in seen {
         let cells = COLUMNS.iter().map(|(_, cell)| cell(figures));
         table.row([attack.name()].into_iter().chain(cells).collect());

@@ -229,10 +229,8 @@ fn write(report: &mut Report) {
 
 /// `goal`: of throughput and CPU beside bare veth.
 fn table(report: &Report, paths: &[Path], goal: [&str; 2]) -> Table {
-    let mut head = vec!["figure"];
-    head.extend(paths.iter().map(|path| path.label));
-    head.push("goal");
-    let mut table = Table::new(&head);
+    let labels = paths.iter().map(|path| path.label);
+    let mut table = Table::new(["figure"].into_iter().chain(labels).chain(["goal"]));
     for (key, label, unit) in FIGURES {
         let of = |path: &str| format!("{path}.{key}");
         let medians = paths.iter().map(|path| number(report.median(&of(path.key))));

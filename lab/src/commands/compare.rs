@@ -161,7 +161,7 @@ impl Change {
 }
 
 fn table<'a>(changes: impl Iterator<Item = &'a Change>) -> Table {
-    let mut table = Table::new(&["median (lowest to highest)", "unit", "A", "B", "B / A", "by chance", ""]);
+    let mut table = Table::new(["median (lowest to highest)", "unit", "A", "B", "B / A", "by chance", ""]);
     let figure = |samples: &Samples| {
         format!("{} ({} to {})", number(samples.median()), number(samples.min()), number(samples.max()))
     };

@@ -185,7 +185,7 @@ fn outage_fields(outage: &Outage, stall_ms: f64, lost: usize) -> serde_json::Val
 
 fn speed_table(report: &Report, ratio: f64) -> Table {
     let head = ["one TCP connection (CUBIC)", "Gbit/s", "lowest", "highest", "retransmits", "CPU, s/GB"];
-    let mut table = Table::new(&head);
+    let mut table = Table::new(head);
     for (path, label) in [
         ("single", "one link alone"),
         ("bundle", "the bundle of two"),
@@ -209,7 +209,7 @@ fn outage_table(outage: &Outage, stall_ms: f64) -> Table {
     let milliseconds =
         |value: Option<f64>| value.map_or("never".to_string(), |value| format!("{value:.1} ms"));
     let transfer = &outage.transfer;
-    let mut table = Table::new(&["switch s2 as a black hole", ""]);
+    let mut table = Table::new(["switch s2 as a black hole", ""]);
     table.row(vec!["noticed after".into(), milliseconds(outage.told(Figure::NoticedMs))]);
     table.row(vec!["longest stall of the transfer".into(), milliseconds(Some(stall_ms))]);
     table.row(vec!["throughput meanwhile".into(), format!("{:.2} Gbit/s", outage.gbps_while_dead)]);

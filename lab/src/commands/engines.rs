@@ -138,10 +138,8 @@ fn key(load: u64, engine: Method, figure: &str) -> String {
 
 /// Judges and shows the loads: a row per load and figure, an engine per column.
 fn write(report: &mut Report, loads: &[u64]) {
-    let mut head = vec!["load, figure"];
-    head.extend(Method::ALL.map(Method::name));
-    head.push("adaptive of the better");
-    let mut table = Table::new(&head);
+    let names = Method::ALL.map(Method::name);
+    let mut table = Table::new(["load, figure"].into_iter().chain(names).chain(["adaptive of the better"]));
     for (load, (figure, label, _)) in loads.iter().flat_map(|load| FIGURES.map(|figure| (*load, figure))) {
         let median = |engine: Method| report.median(&key(load, engine, figure));
         let better = median(Method::Interrupt).min(median(Method::Busy));
@@ -206,8 +204,7 @@ fn waiting_key(engine: Method, figure: &str) -> String {
 /// Judges and shows the engines; `veth`: the key of bare veth's round trip in the same run.
 pub fn write_waiting(report: &mut Report, veth: &str) {
     let heads = WAITING.map(|(_, label, _)| label);
-    let mut table =
-        Table::new(&["receive engine"].into_iter().chain(heads).chain(["p50 of veth"]).collect::<Vec<_>>());
+    let mut table = Table::new(["receive engine"].into_iter().chain(heads).chain(["p50 of veth"]));
     let of_veth = |report: &Report, engine| report.ratio(&waiting_key(engine, "p50_us"), veth);
     for engine in Method::ALL {
         let medians = WAITING.map(|(figure, ..)| number(report.median(&waiting_key(engine, figure))));

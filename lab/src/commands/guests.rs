@@ -146,7 +146,7 @@ fn left<T: DeserializeOwned>(first: &mut Visit, mut other: Option<&mut Visit>, n
 /// Both meetings side by side, what the death cost, and what is wanted.
 fn write(report: &mut Report, course: &Course) {
     let meetings = [("before", &course.before), ("after", &course.after)];
-    let mut table = Table::new(&["", "pings", "lost", "round trip", "file", "speed", "SHA-256"]);
+    let mut table = Table::new(["", "pings", "lost", "round trip", "file", "speed", "SHA-256"]);
     for (key, Meeting { pings, delivery }) in meetings {
         let trips = format!("{key}.round_trip");
         pings.trips_ms.iter().for_each(|trip| report.push(&*trips, "ms", *trip));

@@ -90,7 +90,7 @@ pub fn run(options: &Options) -> Result<ExitCode> {
 /// A row for each way and wait, against what is wanted of a bundle.
 fn write(report: &mut Report, measured: &[Measured]) {
     let head = ["", "NICs wait", "overtaken, ‰", "lost, ‰", "interrupts per MB", "TCP, Mbit/s", "sent again"];
-    let mut table = Table::new(&head);
+    let mut table = Table::new(head);
     for (wait_us, (way, name)) in WAITS_US.into_iter().flat_map(|wait_us| WAYS.map(|way| (wait_us, way))) {
         let mut row = vec![name.to_string(), format!("{wait_us} us")];
         for (key, unit, compute) in FIGURES {

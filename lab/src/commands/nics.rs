@@ -116,7 +116,7 @@ pub fn run(options: &Options) -> Result<ExitCode> {
 
 /// Writes what was measured over NICs of this kind into `report`.
 fn write(report: &mut Report, model: Model, measured: &[Measured]) {
-    let mut table = Table::new(&[
+    let mut table = Table::new([
         model.module(),
         "flows",
         "Mbit/s",

@@ -232,7 +232,7 @@ fn write(report: &mut Report, agenda: &Agenda, end: &End, vitals: &[Vitals]) {
     for state in end.whole_after.as_ref().err().into_iter().flatten() {
         report.show(format!("  not whole again: {state}"));
     }
-    let mut faults = Table::new(&["fault", "times"]);
+    let mut faults = Table::new(["fault", "times"]);
     for (kind, count) in &counts {
         faults.row(vec![kind.label().to_string(), count.to_string()]);
     }
@@ -269,7 +269,7 @@ fn judge(report: &mut Report, faults: usize, end: &End, vitals: &[Vitals]) {
 }
 
 fn connections(fates: &[Fate]) -> Table {
-    let mut table = Table::new(&["connection", "MB", "stall", "after", "missing", "damaged", "lost"]);
+    let mut table = Table::new(["connection", "MB", "stall", "after", "missing", "damaged", "lost"]);
     for fate in fates {
         table.row(vec![
             fate.name.clone(),

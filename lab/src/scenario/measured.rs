@@ -243,7 +243,6 @@ impl<'a> Run<'a> {
                 queue_bytes: plan.router.as_ref().map(Router::queue_bytes),
                 delay: quality.delay,
                 jitter: quality.jitter,
-                reorder: false,
                 coalescing: plan
                     .coalescing
                     .map(|each| Coalescing { frames: each.frames.into(), wait: each.wait }),

@@ -218,7 +218,7 @@ pub(super) struct Flow {
     pub(super) bytes: Option<u16>,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(super) enum FlowKind {
     /// A connection that sends as much as it can, with CUBIC.
@@ -350,14 +350,15 @@ impl fmt::Display for Scenario {
     }
 }
 
+/// The name of a value in files, which is that on the command line, too.
+fn key(value: &impl ValueEnum) -> String {
+    value.to_possible_value().map_or(String::new(), |value| value.get_name().to_string())
+}
+
 impl Place {
     /// Name in files and on the command line.
-    pub(super) const fn key(self) -> &'static str {
-        match self {
-            Place::Sim => "sim",
-            Place::Namespaces => "namespaces",
-            Place::Guest => "guest",
-        }
+    pub(super) fn key(self) -> String {
+        key(&self)
     }
 
     /// Head of its column.
@@ -408,22 +409,6 @@ impl Default for BundleOptions {
 }
 
 impl FlowKind {
-    /// Name in files.
-    pub(super) const fn key(self) -> &'static str {
-        match self {
-            FlowKind::Tcp => "tcp",
-            FlowKind::Quic => "quic",
-            FlowKind::File => "file",
-            FlowKind::Udp => "udp",
-            FlowKind::PingPong => "ping-pong",
-            FlowKind::WebLarge => "web-large",
-            FlowKind::WebSmall => "web-small",
-            FlowKind::Database => "database",
-            FlowKind::Store => "store",
-            FlowKind::Nfs => "nfs",
-        }
-    }
-
     /// The application that it is, if one.
     pub(super) const fn app(self) -> Option<App> {
         match self {
@@ -537,9 +522,9 @@ impl fmt::Display for Flow {
             write!(out, "{} x ", self.count)?;
         }
         if self.all {
-            write!(out, "{} all→all", self.kind.key())?;
+            write!(out, "{} all→all", key(&self.kind))?;
         } else {
-            write!(out, "{} {}→{}", self.kind.key(), self.from + 1, self.to + 1)?;
+            write!(out, "{} {}→{}", key(&self.kind), self.from + 1, self.to + 1)?;
         }
         self.bare.map_or(Ok(()), |link| write!(out, ", bare over link {}", link + 1))
     }

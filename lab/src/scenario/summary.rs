@@ -168,7 +168,7 @@ impl Found {
 
     fn table(&self) -> Table {
         let labels = self.places.iter().map(|(place, _)| place.label());
-        let mut table = Table::new(&["figure", "contestant"].into_iter().chain(labels).collect::<Vec<_>>());
+        let mut table = Table::new(["figure", "contestant"].into_iter().chain(labels));
         for row in self.rows().into_iter().filter(|row| self.is_shown(row.figure)) {
             let mut name = self.name(row);
             for contestant in &self.scenario.contestants {
@@ -366,8 +366,7 @@ fn table_of(cases: &[Found]) -> Table {
     let is_one_place = places.windows(2).all(|pair| pair[0] == pair[1]);
     let place_head = (!is_one_place).then(|| "place".to_string());
     let heads = ["case".to_string(), "contestant".to_string()].into_iter().chain(place_head);
-    let heads: Vec<String> = heads.chain(columns.iter().map(head)).collect();
-    let mut table = Table::new(&heads.iter().map(String::as_str).collect::<Vec<_>>());
+    let mut table = Table::new(heads.chain(columns.iter().map(head)));
     for case in cases {
         for (place, seen) in case.ran() {
             let place = (!is_one_place).then(|| place.label().to_string());

@@ -5,10 +5,10 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::thread;
 
 use tabane_io::PacketSocket;
-use tabane_io::packet::HEADER;
 use tabane_kit::workload::ping_pong::RoundTrips;
 
 use crate::traffic::datagrams::mac;
+use crate::traffic::frames::build::{EXPERIMENT, ethernet, from, to, udp4_ports};
 use crate::traffic::prelude::*;
 
 /// Addresses that are new in each second of the storm, and how many have to arrive.
@@ -26,9 +26,6 @@ const FLOWS: u8 = 32;
 const FRAMES: u64 = 25;
 /// Frames that hosts' kernels send to groups by themselves meanwhile.
 const OWN_MAX: u64 = 100;
-/// Ethernet type for local experiments, and that of IPv4.
-const EXPERIMENT: [u8; 2] = [0x88, 0xb5];
-const IPV4: [u8; 2] = [0x08, 0x00];
 
 type Mac = [u8; 6];
 
@@ -59,10 +56,10 @@ fn play_in_storm(
     attempt: usize,
 ) -> Result<(RoundTrips, Vec<String>)> {
     let (first, second) = (topology.host(0), topology.host(1));
-    let to = parsed(&mac(second, DEVICE)?)?;
+    let other = parsed(&mac(second, DEVICE)?)?;
     let delivered = || Ok::<_, anyhow::Error>(bundles[1].status()?.counter("frames_delivered"));
     let (begun, before) = (monotonic_ns()?, delivered()?);
-    let storm = storm_of(first, to, u8::try_from(attempt)?)?;
+    let storm = storm_of(first, other, u8::try_from(attempt)?)?;
     let trips = ping_pong::play(first, second, SocketAddr::new(address(1), 0), Stream::Tcp, TIMED)?;
     wait_for("frames of 100,000 addresses", ARRIVE_WITHIN, || {
         Ok((delivered()? - before >= ADDRESSES).then_some(()))
@@ -80,7 +77,7 @@ fn play_in_storm(
 }
 
 /// Sends frames, each of another address, until it is told to end, and says how many.
-fn storm_of(host: &Namespace, to: Mac, number: u8) -> Result<Running<u64>> {
+fn storm_of(host: &Namespace, other: Mac, number: u8) -> Result<Running<u64>> {
     let socket = host.enter(|| PacketSocket::open(DEVICE))??;
     Running::start(host, "storm", move |end| {
         let (begun, mut sent) = (Instant::now(), 0_u64);
@@ -89,7 +86,8 @@ fn storm_of(host: &Namespace, to: Mac, number: u8) -> Result<Running<u64>> {
             for address in sent..due {
                 let [.., a, b, c] = address.to_be_bytes();
                 // What finds no room in the device's queue is lost as on any wire.
-                let _ = socket.send(&frame(to, [2, 0xff, number, a, b, c], EXPERIMENT, &[0; 46]));
+                let frame = to(other, ethernet(EXPERIMENT, &[0; 46]));
+                let _ = socket.send(&from([2, 0xff, number, a, b, c], frame));
             }
             sent = due;
             thread::sleep(Duration::from_millis(1));
@@ -111,12 +109,13 @@ fn one_way() -> Result<()> {
         let [first, second] = [0, 1].map(|host| topology.host(host).enter(|| PacketSocket::open(DEVICE)));
         let (first, second) = (first??, second??);
         let heard = delivered(0)?;
-        second.send(&frame(OWN, GUEST, EXPERIMENT, &[0; 46]))?;
+        second.send(&to(OWN, from(GUEST, ethernet(EXPERIMENT, &[0; 46]))))?;
         wait_for("the word of the guest", ARRIVE_WITHIN, || Ok((delivered(0)? > heard).then_some(())))?;
         let before = [delivered(1)?, delivered(2)?];
         let frames = FRAMES * u64::from(FLOWS);
         for flow in (0..FRAMES).flat_map(|_| 0..FLOWS) {
-            first.send(&frame(GUEST, OWN, IPV4, &datagram(flow)))?;
+            let ports = [0x8000, 0x2300].map(|base| base | u16::from(flow));
+            first.send(&to(GUEST, from(OWN, udp4_ports(ports, &[0; 18]))))?;
             thread::sleep(Duration::from_micros(500));
         }
         wait_for("the flows", ARRIVE_WITHIN, || Ok((delivered(1)? - before[0] >= frames).then_some(())))?;
@@ -126,22 +125,6 @@ fn one_way() -> Result<()> {
         ensure!(flooded < OWN_MAX, "{flooded} frames were flooded");
         Ok(())
     })
-}
-
-/// An Ethernet frame behind the header of a packet socket.
-fn frame(to: Mac, from: Mac, kind: [u8; 2], payload: &[u8]) -> Vec<u8> {
-    [&[0; HEADER][..], &to, &from, &kind, payload].concat()
-}
-
-/// A datagram over IPv4 without checksums: what tells flows apart.
-fn datagram(flow: u8) -> Vec<u8> {
-    let mut packet = vec![0; 46];
-    packet[..4].copy_from_slice(&[0x45, 0, 0, 46]);
-    // Time to live, UDP, and behind the checksum both addresses.
-    packet[8..10].copy_from_slice(&[64, 17]);
-    packet[12..20].copy_from_slice(&[10, 99, 0, 1, 10, 99, 0, 2]);
-    packet[20..26].copy_from_slice(&[0x80, flow, 0x23, flow, 0, 26]);
-    packet
 }
 
 fn parsed(mac: &str) -> Result<Mac> {

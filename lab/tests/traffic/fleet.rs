@@ -70,7 +70,6 @@ struct Stage<'a> {
 
 impl<'a> Stage<'a> {
     fn start(topology: &'a Topology) -> Result<Stage<'a>> {
-        topology.switch(0).ip(&format!("address add {SERVER}/24 dev br0"))?;
         let directory = tempfile::tempdir()?;
         let program = options()?.program;
         let mut stage = Stage { topology, program, directory, bundles: Vec::new() };
@@ -178,14 +177,21 @@ impl Traffic {
     }
 }
 
-fn topology() -> Result<Topology> {
-    Topology::build(Plan { hosts: HOSTS, addressed: true, ..plan(&[FAST; LINKS]) })
+/// Hosts, and on the first switch the address of a server.
+fn topology(hosts: usize) -> Result<Topology> {
+    let topology = Topology::build(Plan { hosts, addressed: true, ..plan(&[FAST; LINKS]) })?;
+    topology.switch(0).ip(&format!("address add {SERVER}/24 dev br0"))?;
+    Ok(topology)
+}
+
+fn etcd(topology: &Topology) -> Result<Etcd<'_>> {
+    Etcd::start(topology.switch(0), SERVER.parse::<IpAddr>()?)
 }
 
 fn by_etcd() -> Result<()> {
-    let topology = topology()?;
+    let topology = topology(HOSTS)?;
     let mut stage = Stage::start(&topology)?;
-    let mut etcd = Etcd::start(topology.switch(0), SERVER.parse::<IpAddr>()?)?;
+    let mut etcd = etcd(&topology)?;
     let reached = reached(&etcd);
     let flags = |host: usize| {
         let own = ["--keys", "--lease", LEASE, "--as"].map(String::from);
@@ -315,7 +321,7 @@ fn users(stage: &Stage<'_>, etcd: &Etcd<'_>) -> Result<()> {
 }
 
 fn by_dns() -> Result<()> {
-    let topology = topology()?;
+    let topology = topology(HOSTS)?;
     let mut stage = Stage::start(&topology)?;
     let server: IpAddr = SERVER.parse()?;
     let mut dns = Dns::start(topology.switch(0), server, &zone(&[0, 1]))?;
@@ -362,9 +368,8 @@ fn by_dns() -> Result<()> {
 /// Nodes with keys of their own that stand in etcd stay joined; one whose key is taken out is out. The first one tells nobody where
 /// it listens, and the other one has to say it, for its links listen at any address.
 fn allowed() -> Result<()> {
-    let topology = Topology::build(Plan { addressed: true, ..plan(&[FAST; LINKS]) })?;
-    topology.switch(0).ip(&format!("address add {SERVER}/24 dev br0"))?;
-    let etcd = Etcd::start(topology.switch(0), SERVER.parse::<IpAddr>()?)?;
+    let topology = topology(2)?;
+    let etcd = etcd(&topology)?;
     let (program, directory) = (options()?.program, tempfile::tempdir()?);
     let mut stage = Stage { topology: &topology, program, directory, bundles: Vec::new() };
     let (mut followers, mut keys) = (Vec::new(), Vec::new());
@@ -407,9 +412,8 @@ fn allowed() -> Result<()> {
 
 /// The unit as it is packaged: it joins a bundle to the other host's by etcd, keeps its cache to itself, and leaves.
 fn unit() -> Result<()> {
-    let topology = Topology::build(Plan { addressed: true, ..plan(&[FAST; LINKS]) })?;
-    topology.switch(0).ip(&format!("address add {SERVER}/24 dev br0"))?;
-    let etcd = Etcd::start(topology.switch(0), SERVER.parse::<IpAddr>()?)?;
+    let topology = topology(2)?;
+    let etcd = etcd(&topology)?;
     let (program, directory) = (options()?.program, tempfile::tempdir()?);
     let link = |host, link| format!("{},local={}", nic(link), address_of(link, host));
     let table = |link| format!("[[link]]\nnic = \"{}\"\nlocal = \"{}\"\n", nic(link), address_of(link, 0));

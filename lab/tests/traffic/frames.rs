@@ -10,7 +10,7 @@
 //! together, and the next kind when they have arrived: they are one flow, whose order is kept. What arrives besides is taken
 //! for a frame of the next kind, and differs from it.
 
-mod build;
+pub(crate) mod build;
 mod table;
 
 use std::io;

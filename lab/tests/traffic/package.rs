@@ -252,11 +252,7 @@ fn has_a_page(machine: &Systemd) -> Result<()> {
 fn is_upgraded(machine: &Systemd, topology: &Topology) -> Result<()> {
     shell(machine, NEWER)?;
     let first = machine.property(SERVICE, "MainPID")?;
-    let flow = |from: usize, to: usize| {
-        let at = SocketAddr::new(address(to), 0);
-        Transfer::start(topology.host(from), topology.host(to), at, Source::random(LONG_FILE, from as u64))
-    };
-    let flows = [flow(0, 1)?, flow(1, 0)?];
+    let flows = begin_both_ways(topology, LONG_FILE)?;
     wait_for("a transfer", ENDS_WITHIN, || Ok(flows.iter().all(|flow| flow.arrived() > 0).then_some(())))?;
     shell(machine, "dpkg --install /root/newer.deb")?;
     let arrived: Vec<u64> = flows.iter().map(Transfer::arrived).collect();

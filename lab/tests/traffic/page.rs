@@ -132,10 +132,8 @@ fn watch() -> Result<()> {
                 says(".summary", &nic(VICTIM)),
                 says(&state_of(VICTIM), "up")
             ))?;
-            let known = bundles[0]
-                .wait_until("its end", |status| status.first_event(LINK_DOWN, VICTIM, killed).is_some())?;
-            let known = known.first_event(LINK_DOWN, VICTIM, killed).map_or(0, |event| event.at_ns);
-            let took = milliseconds_between(known, shown);
+            let known = told(&mut bundles[..1], LINK_DOWN, VICTIM, killed)?;
+            let took = milliseconds_between(known[0], shown);
             ensure!(took <= SOON_MS, "the page shows it {took} ms after the daemon knew");
             println!("the page shows a dead link {took:.0} ms after the daemon knows");
             browser.shows(&says(&format!("tr[data-nic={}] .limit", nic(VICTIM)), " since "))?;

@@ -83,6 +83,12 @@ pub(crate) fn begin(from: &Namespace, to: &Namespace, number: usize, bytes: u64)
     Transfer::start(from, to, SocketAddr::new(address(number), 0), Source::random(bytes, 1))
 }
 
+/// The same in each direction between the first two hosts.
+pub(crate) fn begin_both_ways(topology: &Topology, bytes: u64) -> Result<[Transfer; 2]> {
+    let (one, other) = (topology.host(0), topology.host(1));
+    Ok([begin(one, other, 1, bytes)?, begin(other, one, 0, bytes)?])
+}
+
 /// Waits until so many more bytes of them have arrived.
 pub(crate) fn more(transfer: &Transfer, bytes: u64, within: Duration) -> Result<()> {
     let before = transfer.arrived();

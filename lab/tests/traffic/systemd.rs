@@ -226,11 +226,7 @@ fn reloads(
 ) -> Result<()> {
     told(systemd, &["policy", "rr"])?;
     let since = systemd.property(SERVICE, "ActiveEnterTimestampMonotonic")?;
-    let flow = |from: usize, to: usize| {
-        let at = SocketAddr::new(address(to), 0);
-        Transfer::start(topology.host(from), topology.host(to), at, Source::random(LONG_FILE, from as u64))
-    };
-    let flows = [flow(0, 1)?, flow(1, 0)?];
+    let flows = begin_both_ways(topology, LONG_FILE)?;
     let mut processes = vec![first];
     for reload in 1..=RELOADS {
         if reload == RELOADS {

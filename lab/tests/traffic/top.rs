@@ -56,10 +56,8 @@ fn watch() -> Result<()> {
             let killed = topology.kill_switch(VICTIM)?.before_ns;
             let screen = terminal.shows("the dead link", |screen| screen.contains("DEGRADED"))?;
             let shown = monotonic_ns()?;
-            let known = bundles[0]
-                .wait_until("its end", |status| status.first_event(LINK_DOWN, VICTIM, killed).is_some())?;
-            let known = known.first_event(LINK_DOWN, VICTIM, killed).map_or(0, |event| event.at_ns);
-            let took = milliseconds_between(known, shown);
+            let known = told(&mut bundles[..1], LINK_DOWN, VICTIM, killed)?;
+            let took = milliseconds_between(known[0], shown);
             ensure!(took <= SOON_MS, "{took} ms after the daemon knew:\n{screen}");
             terminal.shows("its row, and why since when", |screen| {
                 let is_reason = |line: &str| line.contains(&nic(VICTIM)) && line.contains(" since ");

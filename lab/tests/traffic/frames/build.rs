@@ -2,6 +2,7 @@
 //! its payload by which frames of one kind differ.
 
 use tabane_io::packet::HEADER as VIRTIO;
+use tabane_kit::emulator::frame::folded_sum as folded;
 
 /// Who the frames are for, and from.
 pub(super) const TO: [u8; 6] = [0x02, 0, 0, 0, 0, 0x22];
@@ -13,7 +14,7 @@ pub(super) const PACKET: usize = VIRTIO + ETHERNET;
 /// EtherTypes.
 pub(super) const IPV4: u16 = 0x0800;
 pub(super) const IPV6: u16 = 0x86dd;
-pub(super) const EXPERIMENT: u16 = 0x88b6;
+pub(crate) const EXPERIMENT: u16 = 0x88b6;
 /// IP protocols.
 pub(super) const TCP: u8 = 6;
 pub(super) const UDP: u8 = 17;
@@ -40,7 +41,7 @@ pub(super) fn text(number: u8, length: usize) -> Vec<u8> {
 }
 
 /// An Ethernet frame; below 0x600 `kind` is a length.
-pub(super) fn ethernet(kind: u16, payload: &[u8]) -> Vec<u8> {
+pub(crate) fn ethernet(kind: u16, payload: &[u8]) -> Vec<u8> {
     [&[0; VIRTIO][..], &TO, &FROM, &kind.to_be_bytes(), payload].concat()
 }
 
@@ -50,13 +51,13 @@ pub(super) fn counted(payload: &[u8]) -> Vec<u8> {
 }
 
 /// The frame, to `address` instead.
-pub(super) fn to(address: [u8; 6], mut frame: Vec<u8>) -> Vec<u8> {
+pub(crate) fn to(address: [u8; 6], mut frame: Vec<u8>) -> Vec<u8> {
     frame[VIRTIO..VIRTIO + 6].copy_from_slice(&address);
     frame
 }
 
 /// The frame, from `address` instead.
-pub(super) fn from(address: [u8; 6], mut frame: Vec<u8>) -> Vec<u8> {
+pub(crate) fn from(address: [u8; 6], mut frame: Vec<u8>) -> Vec<u8> {
     frame[VIRTIO + 6..VIRTIO + 12].copy_from_slice(&address);
     frame
 }
@@ -169,7 +170,7 @@ pub(super) fn udp6(payload: &[u8]) -> Vec<u8> {
     ipv6(UDP, &udp(&ADDRESSES_V6, PORTS, payload))
 }
 
-pub(super) fn udp4_ports(ports: [u16; 2], payload: &[u8]) -> Vec<u8> {
+pub(crate) fn udp4_ports(ports: [u16; 2], payload: &[u8]) -> Vec<u8> {
     ipv4(UDP, &udp(&ADDRESSES_V4, ports, payload))
 }
 
@@ -226,15 +227,6 @@ fn checksum(addresses: &[u8], protocol: u8, message: &[u8]) -> [u8; 2] {
 
 fn pseudo(addresses: &[u8], protocol: u8, length: usize) -> Vec<u8> {
     [addresses, &[0, protocol], &short(length).to_be_bytes()].concat()
-}
-
-fn folded(bytes: &[u8]) -> u16 {
-    let word = |pair: &[u8]| u32::from(pair[0]) << 8 | u32::from(*pair.get(1).unwrap_or(&0));
-    let mut sum: u32 = bytes.chunks(2).map(word).sum();
-    while sum > 0xffff {
-        sum = (sum & 0xffff) + (sum >> 16);
-    }
-    u16::try_from(sum).expect("the loop ends with 16 bits")
 }
 
 fn short(length: usize) -> u16 {
