@@ -12,7 +12,7 @@ use crate::link::incast::OTHERS_WITHIN;
 use crate::link::nic::Link;
 use crate::link::outbound::ESTIMATE_MAX;
 use crate::link::path_mtu::Finding;
-use crate::outbox::{Control, Outbox, Outputs, Written, header};
+use crate::outbox::{Control, Outbox, Outputs, Written};
 use crate::security::Number;
 use crate::session::Sessions;
 use crate::time::{Instant, wire_micros};
@@ -112,7 +112,7 @@ impl Links {
         let peer = sessions.table().get(index)?;
         let (session, epoch) = (peer.session_out, peer.epoch());
         let space = outbox.space();
-        Header { session, epoch, ..header(Kind::Heartbeat, link, seq) }.emit(space);
+        Header { epoch, ..Header::new(Kind::Heartbeat, link, session, seq) }.emit(space);
         let length = HEADER + heartbeat.emit(&mut space[HEADER..]);
         let length = sessions.seal_control(index, Number { link, seq }, space, length);
         Some(Written { link, to: Some(to), length, numbered: Some(index) })

@@ -6,7 +6,7 @@
 use crate::link::Links;
 use crate::link::nic::Link;
 use crate::link::outbound::Outbound;
-use crate::outbox::{Control, Outbox, Written, header};
+use crate::outbox::{Control, Outbox, Written};
 use crate::receive::Receiver;
 use crate::receive::lanes::Lanes;
 use crate::receive::reorder_timeout;
@@ -117,7 +117,7 @@ impl Receiver {
         let peer = sessions.table().get(index)?;
         let (session, epoch) = (peer.session_out, peer.epoch());
         let space = outbox.space();
-        Header { session, epoch, ..header(Kind::Repair, link, seq) }.emit(space);
+        Header { epoch, ..Header::new(Kind::Repair, link, session, seq) }.emit(space);
         let length = HEADER + request.emit(&mut space[HEADER..]);
         let length = sessions.seal_control(index, Number { link, seq }, space, length);
         Some(Written { link, to, length, numbered: Some(index) })
