@@ -12,6 +12,7 @@ use crate::event::{Event, Expiry, Mismatch, Refusal, Signal};
 use crate::group::{Group, Parts};
 use crate::link::Links;
 use crate::link::nic::CELL_LEAST;
+use crate::link::outbound::Standing;
 use crate::link::paths::Paths;
 use crate::outbox::{Control, Outbox, Outputs, Written};
 use crate::security::{Number, TAG};
@@ -294,7 +295,9 @@ pub(super) fn pair(now: Instant, index: u16, origin: Origin, hello: &Hello, part
     paths.paired[link] = Some(hello.link);
     // The hello arrived this way, so until heartbeats prove more the path is better than none.
     let path = &mut paths.outbound[link];
-    path.doubted |= path.end.endpoint.is_none();
+    if path.end.endpoint.is_none() {
+        path.standing = path.standing.max(Standing::Doubted);
+    }
     path.end.endpoint = Some(origin.from);
     path.end.cell_max = hello.cell_max;
     path.end.kernel = hello.kernel;
