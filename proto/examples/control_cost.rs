@@ -113,37 +113,20 @@ impl Scene {
     /// The peer and so many others have joined; the ring's worth of cells was sent.
     fn new(others: u16) -> Self {
         let now = Instant::from_nanos(1_000_000_000);
-        let mut bundle = bundle(1, 1);
-        let mut session = 0;
-        let hello = |number: u16| Hello {
-            node: node(number + 2),
-            incarnation: 5,
-            group: 0,
-            session: 7,
-            your_session: 0,
-            cell_max: 1_452,
-            receives: None,
-            link: 0,
-            workers: 1,
-            takes_uso: true,
-            leaves: false,
-            seals: false,
-            asks: true,
-            pauses: false,
-            ends: false,
-            drains: false,
-            name: tabane_proto::Name::default(),
-            kernel: None,
-        };
+        let (mut receiver, mut session) = (bundle(1, 1), 0);
+        let greeting =
+            said(&mut bundle(2, 5), now).into_iter().find_map(|cell| Hello::parse(&cell[HEADER..]).ok());
+        let greeting = greeting.expect("a new bundle greets");
+        let hello = |number: u16| Hello { node: node(number + 2), session: 7, asks: true, ..greeting };
         for number in (0..=others).rev() {
-            receive(&mut bundle, now, &hello_cell(&hello(number)));
+            receive(&mut receiver, now, &hello_cell(&hello(number)));
             let answers =
-                said(&mut bundle, now).into_iter().filter_map(|cell| Hello::parse(&cell[HEADER..]).ok());
+                said(&mut receiver, now).into_iter().filter_map(|cell| Hello::parse(&cell[HEADER..]).ok());
             session = answers.map(|answer| answer.session).find(|given| *given != 0).unwrap_or(session);
         }
         let first = session_start(5, 1, session);
         let hello = Hello { your_session: session, ..hello(0) };
-        let mut scene = Self { bundle, now, hello, session, seq: first, lane_seq: first };
+        let mut scene = Self { bundle: receiver, now, hello, session, seq: first, lane_seq: first };
         if others == 0 {
             scene.fill_log();
         }
@@ -176,18 +159,9 @@ impl Scene {
 
     fn cell(&mut self, kind: Kind, session: u16, payload: &[u8]) -> Vec<u8> {
         let (lane_seq, block_offset) = if kind == Kind::Data { (self.lane_seq, 0) } else { (0, NO_RECORD) };
-        let header = Header {
-            kind,
-            epoch: 0,
-            link: 0,
-            lane: 0,
-            link_seq: wire_seq(self.seq),
-            lane_seq: wire_seq(lane_seq),
-            block_offset,
-            session,
-        };
+        let header = Header::new(kind, 0, session, self.seq);
         let mut bytes = vec![0; HEADER];
-        header.emit(&mut bytes);
+        Header { lane_seq: wire_seq(lane_seq), block_offset, ..header }.emit(&mut bytes);
         bytes.extend_from_slice(payload);
         self.seq += 1;
         bytes
@@ -211,15 +185,7 @@ impl Scene {
         };
         heartbeat.sent.fill(Sent { departed: wire_seq(self.seq), queued: 1 });
         let up = turn.is_multiple_of(2);
-        heartbeat.reports.fill(Report {
-            next: 0,
-            count: 0,
-            skew_micros: 0,
-            up,
-            behind: false,
-            heartbeats: 0,
-            delay_micros: 0,
-        });
+        heartbeat.reports.fill(Report { up, ..Report::default() });
         let mut payload = [0; HEARTBEAT_MAX];
         let length = heartbeat.emit(&mut payload);
         self.cell(Kind::Heartbeat, self.session, &payload[..length])

@@ -120,7 +120,7 @@ impl Links {
         let is_other = |link: u8| links & 1 << link == 0;
         let serves = |link: u8| is_other(link) && self.own[link].serves();
         let has_way = |paths: &Paths| {
-            let mut up = paths.outbound.iter().zip(0..).filter(|(path, _)| path.up);
+            let mut up = paths.outbound.iter().zip(0..).filter(|(path, _)| path.is_up());
             let is_used = up.clone().any(|(_, link)| !is_other(link));
             !is_used || up.any(|(path, link)| serves(link) && !path.end.is_drained)
         };
@@ -204,7 +204,9 @@ impl Links {
 
     /// Whether all peers have received all that was sent to them over paths that are up.
     pub(crate) fn are_received(&self) -> bool {
-        self.all_paths().flat_map(|paths| paths.outbound.iter()).all(|path| !path.up || path.is_received())
+        self.all_paths()
+            .flat_map(|paths| paths.outbound.iter())
+            .all(|path| !path.is_up() || path.is_received())
     }
 
     /// What has happened since this was last asked. [`Parts::settle`](crate::group::Parts::settle) does what it asks for.

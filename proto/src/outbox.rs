@@ -6,7 +6,7 @@
 use crate::counters::Counters;
 use crate::event::Events;
 use crate::security::TAG;
-use crate::wire::cell::{HEADER, Header, Kind, NO_RECORD, wire_seq};
+use crate::wire::cell::HEADER;
 use crate::wire::heartbeat::HEARTBEAT_MAX;
 use crate::wire::hello::HELLO_MAX;
 use crate::wire::repair::REQUEST_MAX;
@@ -145,10 +145,4 @@ pub(crate) struct Outputs {
     pub(crate) counters: Counters,
     pub(crate) events: Events,
     pub(crate) outbox: Outbox,
-}
-
-/// The header of a cell that belongs to no lane.
-pub(crate) fn header(kind: Kind, link: u8, seq: u64) -> Header {
-    let link_seq = wire_seq(seq);
-    Header { kind, epoch: 0, link, lane: 0, link_seq, lane_seq: 0, block_offset: NO_RECORD, session: 0 }
 }

@@ -34,6 +34,7 @@ pub mod frame;
 pub mod hostile;
 mod hotplug;
 pub mod injector;
+pub mod many;
 pub mod network;
 mod node;
 mod pipe;

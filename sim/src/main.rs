@@ -1,86 +1,65 @@
 //! `tabane-sim`: runs seeds of the swarm, replays one with a line per event, or measures links whose delay varies.
-//!
-//! Exit status: 0, everything held; 1, something did not; 2, the command cannot be understood.
 
 #![forbid(unsafe_code)]
 
-mod many;
 mod varying;
 
+use clap::Parser;
 use core::ops::Range;
+use core::time::Duration;
 use std::io::{self, BufWriter, Write};
 use std::process::ExitCode;
-use tabane_sim::run::{Report, run};
+use std::sync::Mutex;
+use std::time::Instant;
+use tabane_sim::many::{self, Outcome};
+use tabane_sim::run::run;
 use tabane_sim::statistics::Statistics;
-use tabane_sim::surroundings::Trace;
+use tabane_sim::surroundings::Violation;
 use tabane_sim::swarm::Plan;
 
-const USAGE: &str = "\
-usage: tabane-sim --seed N       replays one run, a line per event
-       tabane-sim --seeds A..B   runs the seeds from A up to, without, B
-       tabane-sim --nightly A..B runs them on all processors, and goes on after those that fail
-       tabane-sim --varying N [WORD]  what links carry whose delay varies, over N seeds, in the cases with WORD in their names";
+/// From one line of progress to the next.
+const PROGRESS_EVERY: Duration = Duration::from_secs(2);
 
-/// A command.
-#[derive(Debug, PartialEq, Eq)]
-enum Command {
-    Help,
-    Replay(u64),
-    Swarm(Range<u64>),
-    Nightly(Range<u64>),
-    Varying(u64, String),
+/// Worlds that follow from seeds.
+///
+/// Exit status: 0, everything held; 1, something did not; 2, the command cannot be understood.
+#[derive(Parser)]
+#[command(name = "tabane-sim", arg_required_else_help = true)]
+struct Arguments {
+    /// Replays one run, a line per event
+    #[arg(long, value_name = "N", conflicts_with_all = ["seeds", "nightly", "varying"])]
+    seed: Option<u64>,
+    /// Runs the seeds from A up to, without, B, up to the first that fails
+    #[arg(long, value_name = "A..B", value_parser = many::seeds, conflicts_with_all = ["nightly", "varying"])]
+    seeds: Option<Range<u64>>,
+    /// Runs them on all processors, and goes on after those that fail
+    #[arg(long, value_name = "A..B", value_parser = many::seeds, conflicts_with = "varying")]
+    nightly: Option<Range<u64>>,
+    /// What links carry whose delay varies, over N seeds
+    #[arg(long, value_name = "N")]
+    varying: Option<u64>,
+    /// Only in the cases with this in their names
+    #[arg(requires = "varying", conflicts_with_all = ["seed", "seeds", "nightly"], default_value = "", hide_default_value = true)]
+    word: String,
 }
 
 fn main() -> ExitCode {
-    let words: Vec<String> = std::env::args().skip(1).collect();
-    match parse(&words.iter().map(String::as_str).collect::<Vec<_>>()) {
-        Ok(Command::Help) => {
-            println!("{USAGE}");
-            ExitCode::SUCCESS
+    let Arguments { seed, seeds, nightly, varying, word } = Arguments::parse();
+    let is_fine = match varying {
+        Some(seeds) => {
+            varying::table(&word, seeds).inspect_err(|reason| eprintln!("tabane-sim: {reason}")).is_ok()
         }
-        Ok(Command::Replay(seed)) => replay(seed),
-        Ok(Command::Swarm(seeds)) => many::run(&seeds, false),
-        Ok(Command::Nightly(seeds)) => many::run(&seeds, true),
-        Ok(Command::Varying(seeds, word)) => match varying::table(&word, seeds) {
-            Ok(()) => ExitCode::SUCCESS,
-            Err(reason) => {
-                eprintln!("tabane-sim: {reason}");
-                ExitCode::FAILURE
-            }
-        },
-        Err(reason) => {
-            eprintln!("tabane-sim: {reason}\n{USAGE}");
-            ExitCode::from(2)
+        None => {
+            seed.is_none_or(replay)
+                && seeds.is_none_or(|seeds| run_many(seeds, 1, 1))
+                && nightly.is_none_or(|seeds| run_many(seeds, many::processors(), usize::MAX))
         }
-    }
+    };
+    if is_fine { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
-/// Parses the command line.
-fn parse(words: &[&str]) -> Result<Command, String> {
-    match words {
-        ["--help" | "-h"] => Ok(Command::Help),
-        ["--seed", seed] => parse_seed(seed).map(Command::Replay),
-        ["--seeds", range] => parse_seeds(range).map(Command::Swarm),
-        ["--nightly", range] => parse_seeds(range).map(Command::Nightly),
-        ["--varying", seeds, word @ ..] if word.len() < 2 => {
-            Ok(Command::Varying(parse_seed(seeds)?, word.concat()))
-        }
-        _ => Err(format!("expected --seed N or --seeds A..B, not '{}'", words.join(" "))),
-    }
-}
-
-fn parse_seed(text: &str) -> Result<u64, String> {
-    text.parse().map_err(|_| format!("'{text}' is not a seed: expected a number from 0 to {}", u64::MAX))
-}
-
-fn parse_seeds(range: &str) -> Result<Range<u64>, String> {
-    let (first, end) = range.split_once("..").ok_or(format!("'{range}': expected A..B, as 0..2000"))?;
-    let seeds = parse_seed(first)?..parse_seed(end)?;
-    if seeds.is_empty() { Err(format!("there is no seed in {seeds:?}")) } else { Ok(seeds) }
-}
-
-/// Runs one seed with a line per event.
-fn replay(seed: u64) -> ExitCode {
+/// Runs one seed with a line per event; returns whether everything held.
+fn replay(seed: u64) -> bool {
     let mut out = BufWriter::new(io::stdout().lock());
     // A reader that has seen enough closes the pipe; the run goes on without one.
     let mut write = |line: core::fmt::Arguments<'_>| _ = writeln!(out, "{line}");
@@ -89,32 +68,34 @@ fn replay(seed: u64) -> ExitCode {
     let mut statistics = Statistics::default();
     statistics.add(&report);
     write(format_args!("{statistics}"));
-    verdict(seed, &report, &mut write)
-}
-
-fn verdict(seed: u64, report: &Report, write: Trace<'_>) -> ExitCode {
-    let Some(violation) = &report.violation else { return ExitCode::SUCCESS };
-    write(format_args!("seed {seed} FAILED: {violation}\nreplay: make sim SEED={seed}"));
-    ExitCode::FAILURE
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn commands_are_understood_or_refused_with_what_is_allowed() {
-        assert_eq!(parse(&["--seed", "7"]), Ok(Command::Replay(7)));
-        assert_eq!(parse(&["--seeds", "5..9"]), Ok(Command::Swarm(5..9)));
-        for (words, what) in [
-            (&["--seed", "x"][..], "'x' is not a seed"),
-            (&["--seeds", "7"], "expected A..B"),
-            (&["--seeds", "9..5"], "there is no seed"),
-            (&["--sed"], "expected --seed N"),
-            (&[], "expected --seed N"),
-        ] {
-            let reason = parse(words).unwrap_err();
-            assert!(reason.contains(what), "{reason}");
-        }
+    if let Some(violation) = &report.violation {
+        write(format_args!("{}", failure(seed, violation)));
     }
+    report.violation.is_none()
+}
+
+fn failure(seed: u64, violation: &Violation) -> String {
+    format!("seed {seed} FAILED: {violation}\nreplay: make sim SEED={seed}")
+}
+
+/// Runs seeds until so many have failed, and tells of them; returns whether everything held.
+fn run_many(seeds: Range<u64>, threads: usize, failures: usize) -> bool {
+    let (began, count) = (Instant::now(), seeds.end - seeds.start);
+    let reported = Mutex::new(began);
+    let tell = |seed: u64, outcome: &Outcome| {
+        if let Some(violation) = outcome.failed.get(&seed) {
+            println!("{}", failure(seed, violation));
+        }
+        let mut reported = reported.lock().expect("runs do not panic");
+        if reported.elapsed() >= PROGRESS_EVERY {
+            *reported = Instant::now();
+            let (done, seconds) = (outcome.statistics.runs(), began.elapsed().as_secs_f64());
+            let left = seconds / done as f64 * (count - done) as f64;
+            println!("{done} of {count} seeds, {seconds:.0} s, {left:.0} s left");
+        }
+    };
+    let Outcome { statistics, failed } = many::run(seeds, threads, failures, tell);
+    println!("{statistics}\n{:.1} s, {} seeds failed", began.elapsed().as_secs_f64(), failed.len());
+    failed.keys().for_each(|seed| println!("make sim SEED={seed}"));
+    failed.is_empty()
 }

@@ -1,85 +1,89 @@
-//! Many seeds: one by one up to the first that fails, as `make sim` runs them; or on all processors, where each run belongs to one thread,
-//! and the others go on, for `make sim ARGS="--nightly …"`.
+//! Many runs at once; each belongs to one thread.
 
+use crate::run::run as run_seed;
+use crate::statistics::Statistics;
+use crate::surroundings::Violation;
 use core::ops::Range;
-use core::time::Duration;
-use std::process::ExitCode;
+use std::collections::BTreeMap;
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
-use std::time::Instant;
-use tabane_sim::run::run as run_seed;
-use tabane_sim::statistics::Statistics;
 
-/// From one line of progress to the next.
-const PROGRESS_EVERY: Duration = Duration::from_secs(2);
+const NO_PANIC: &str = "runs do not panic";
 
-/// What the threads share.
-struct Shared {
-    /// Whether other runs go on when one has failed.
-    goes_on: bool,
-    next: AtomicU64,
-    done: AtomicU64,
-    failed: Mutex<Vec<u64>>,
-    reported: Mutex<Instant>,
-    began: Instant,
+/// What became of many seeds.
+#[derive(Debug, Default)]
+pub struct Outcome {
+    /// The sums.
+    pub statistics: Statistics,
+    /// The seeds that failed, and what did not hold.
+    pub failed: BTreeMap<u64, Violation>,
 }
 
-/// Runs `seeds`: up to the first that fails, or all of them on all processors.
-pub(crate) fn run(seeds: &Range<u64>, all: bool) -> ExitCode {
-    let began = Instant::now();
-    let shared = Shared {
-        goes_on: all,
-        next: AtomicU64::new(seeds.start),
-        done: AtomicU64::new(0),
-        failed: Mutex::default(),
-        reported: Mutex::new(began),
-        began,
+/// The seeds that a text names: `0..5000`, or one of them.
+pub fn seeds(text: &str) -> Result<Range<u64>, String> {
+    let seed = |text: &str| {
+        text.parse::<u64>()
+            .map_err(|_| format!("'{text}' is not a seed: expected a number, or A..B, as 0..2000"))
     };
-    let threads = if all { thread::available_parallelism().map_or(1, usize::from) } else { 1 };
-    let mut statistics = Statistics::default();
+    let (first, end) = match text.split_once("..") {
+        Some((first, end)) => (seed(first)?, seed(end)?),
+        None => (seed(text)?, seed(text)?.saturating_add(1)),
+    };
+    if first < end { Ok(first..end) } else { Err(format!("there is no seed in {text}")) }
+}
+
+/// Runs seeds on so many threads until so many have failed. `tell` hears of each one's end, and of what became of all until then.
+pub fn run(
+    seeds: Range<u64>,
+    threads: usize,
+    failures: usize,
+    tell: impl Fn(u64, &Outcome) + Sync,
+) -> Outcome {
+    let outcome = Mutex::new(Outcome::default());
+    let goes_on = |_: &u64| outcome.lock().expect(NO_PANIC).failed.len() < failures;
+    each(seeds.take_while(goes_on), threads, |seed| {
+        let report = run_seed(seed, None);
+        let mut outcome = outcome.lock().expect(NO_PANIC);
+        outcome.statistics.add(&report);
+        outcome.failed.extend(report.violation.map(|violation| (seed, violation)));
+        tell(seed, &outcome);
+    });
+    outcome.into_inner().expect(NO_PANIC)
+}
+
+/// How many threads run at once.
+#[must_use]
+pub fn processors() -> usize {
+    thread::available_parallelism().map_or(1, usize::from)
+}
+
+/// Does something with each item, on so many threads.
+pub fn each<T>(items: impl Iterator<Item = T> + Send, threads: usize, work: impl Fn(T) + Sync) {
+    let items = Mutex::new(items);
+    let next = || items.lock().expect(NO_PANIC).next();
     thread::scope(|scope| {
-        let workers: Vec<_> = (0..threads).map(|_| scope.spawn(|| work(seeds, &shared))).collect();
-        for worker in workers {
-            statistics.merge(&worker.join().expect("runs do not panic"));
+        for _ in 0..threads {
+            scope.spawn(|| {
+                while let Some(item) = next() {
+                    work(item);
+                }
+            });
         }
     });
-    let mut failed = shared.failed.into_inner().expect("runs do not panic");
-    failed.sort_unstable();
-    println!("{statistics}\n{:.1} s, {} seeds failed", began.elapsed().as_secs_f64(), failed.len());
-    for seed in &failed {
-        println!("make sim SEED={seed}");
-    }
-    if failed.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
-fn work(seeds: &Range<u64>, shared: &Shared) -> Statistics {
-    let mut statistics = Statistics::default();
-    loop {
-        let seed = shared.next.fetch_add(1, Ordering::Relaxed);
-        let has_failed = || !shared.failed.lock().expect("runs do not panic").is_empty();
-        if seed >= seeds.end || !shared.goes_on && has_failed() {
-            return statistics;
-        }
-        let report = run_seed(seed, None);
-        statistics.add(&report);
-        if let Some(violation) = &report.violation {
-            println!("seed {seed} FAILED: {violation}\nreplay: make sim SEED={seed}");
-            shared.failed.lock().expect("runs do not panic").push(seed);
-        }
-        let done = shared.done.fetch_add(1, Ordering::Relaxed) + 1;
-        tell(seeds, shared, done);
-    }
-}
+#[cfg(test)]
+mod tests {
+    use super::*;
 
-/// Prints the progress every [`PROGRESS_EVERY`].
-fn tell(seeds: &Range<u64>, shared: &Shared, done: u64) {
-    let mut reported = shared.reported.lock().expect("runs do not panic");
-    if reported.elapsed() < PROGRESS_EVERY {
-        return;
+    #[test]
+    fn seeds_are_understood_or_refused_with_what_is_allowed() {
+        assert_eq!((seeds("5..9"), seeds("7")), (Ok(5..9), Ok(7..8)));
+        for (text, what) in
+            [("x", "'x' is not a seed"), ("0..", "expected a number, or A..B"), ("9..5", "no seed")]
+        {
+            let reason = seeds(text).unwrap_err();
+            assert!(reason.contains(what), "{reason}");
+        }
     }
-    *reported = Instant::now();
-    let (count, seconds) = (seeds.end - seeds.start, shared.began.elapsed().as_secs_f64());
-    let left = seconds / done as f64 * (count - done) as f64;
-    println!("{done} of {count} seeds, {seconds:.0} s, {left:.0} s left");
 }

@@ -41,22 +41,10 @@ impl Statistics {
         }
     }
 
-    /// Adds the sums of other runs.
-    pub fn merge(&mut self, other: &Self) {
-        self.runs += other.runs;
-        self.simulated += other.simulated;
-        self.events += other.events;
-        self.frames_taken += other.frames_taken;
-        self.frames_delivered += other.frames_delivered;
-        self.device_full += other.device_full;
-        self.flooded += other.flooded;
-        for (cause, count) in &other.lost {
-            *self.lost.entry(cause).or_default() += count;
-        }
-        for (name, (count, runs)) in &other.counted {
-            let sums = self.counted.entry(name).or_default();
-            *sums = (sums.0 + count, sums.1 + runs);
-        }
+    /// How many were added.
+    #[must_use]
+    pub fn runs(&self) -> u64 {
+        self.runs
     }
 }
 

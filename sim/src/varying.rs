@@ -2,12 +2,12 @@
 
 use core::fmt;
 use core::time::Duration;
+use std::collections::BTreeMap;
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::thread;
 use tabane_proto::{Event, FAR, Instant};
 use tabane_sim::fault::{Fault, FaultPeriod};
 use tabane_sim::flow::{Flow, Pace, Sizes};
+use tabane_sim::many;
 use tabane_sim::router::RouterSettings;
 use tabane_sim::topology::{Coalesce, Link, Topology};
 use tabane_sim::world::World;
@@ -323,20 +323,12 @@ pub(crate) fn table(word: &str, seeds: u64) -> Result<(), String> {
         "| Mbit/s, queue | varies | flows | part of both: median, least | ping: p50, p95 ms | pause ms | dropped, again of 1,000 | down |"
     );
     println!("|---|---|---|---|---|---|---|---|");
-    let (next, rows) = (AtomicUsize::new(0), Mutex::new(vec![None; cases.len()]));
-    let work = || {
-        loop {
-            let place = next.fetch_add(1, Ordering::Relaxed);
-            let Some(case) = cases.get(place) else { return };
-            let figures: Result<Vec<_>, _> = (1..=seeds).map(|seed| case.run(seed)).collect();
-            let mut rows = rows.lock().expect("no thread panics");
-            rows[place] = Some(figures.map(|figures| row(case, &figures)));
-        }
-    };
-    thread::scope(|scope| {
-        (0..thread::available_parallelism().map_or(1, Into::into)).for_each(|_| drop(scope.spawn(work)));
+    let rows = Mutex::new(BTreeMap::new());
+    many::each(cases.iter().enumerate(), many::processors(), |(place, case)| {
+        let figures: Result<Vec<_>, _> = (1..=seeds).map(|seed| case.run(seed)).collect();
+        rows.lock().expect("no thread panics").insert(place, figures.map(|figures| row(case, &figures)));
     });
-    for row in rows.into_inner().expect("no thread panics").into_iter().flatten() {
+    for row in rows.into_inner().expect("no thread panics").into_values() {
         println!("{}", row?);
     }
     Ok(())

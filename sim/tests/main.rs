@@ -24,10 +24,6 @@ const SWARM: u64 = 1_000;
 /// The seeds of a test that takes so many where the swarm takes [`SWARM`].
 fn seeds(ordinary: u64) -> Range<u64> {
     let named = std::env::var("TABANE_SEEDS").unwrap_or_else(|_| format!("0..{SWARM}"));
-    let seed = |text: &str| text.parse::<u64>().expect("a seed, or a range of them as 0..5000");
-    let (first, end) = match named.split_once("..") {
-        Some((first, end)) => (seed(first), seed(end)),
-        None => (seed(&named), seed(&named) + 1),
-    };
-    first..first + (ordinary * (end - first)).div_ceil(SWARM)
+    let Range { start, end } = tabane_sim::many::seeds(&named).expect("seeds");
+    start..start + (ordinary * (end - start)).div_ceil(SWARM)
 }

@@ -206,10 +206,10 @@ fn arriving(paths: &Paths) -> u16 {
 /// The paths to a peer. Data takes those that are up, and that it avoids least.
 fn ways<'a>(paths: &'a Paths, links: &'a Links) -> impl Iterator<Item = Way<'a>> {
     let all = paths.outbound.iter().zip(links.all()).zip(0..);
-    let avoidance = |path: &Outbound, link: &Link| path.up.then(|| path.avoidance(&link.settings));
+    let avoidance = |path: &Outbound, link: &Link| path.is_up().then(|| path.avoidance(&link.settings));
     let least = all.clone().filter_map(|((path, link), _)| avoidance(path, link)).min();
     all.map(move |((path, link), number)| {
-        let open = path.up && avoidance(path, link) == least;
+        let open = path.is_up() && avoidance(path, link) == least;
         Way { number, link, path, open }
     })
 }
@@ -218,7 +218,7 @@ impl Way<'_> {
     fn for_programs(&self, seats: &Seats) -> Option<KernelPath> {
         let (link, end) = (self.number, self.path.end.kernel?);
         let (open, speed, delay) = (seats.links & 1 << link != 0, seats.speeds[link], seats.delays[link]);
-        self.link.settings.kernel.map(|_| KernelPath { link, end, open, up: self.path.up, speed, delay })
+        self.link.settings.kernel.map(|_| KernelPath { link, end, open, up: self.path.is_up(), speed, delay })
     }
 
     /// Whether programs can send over it what cells can.

@@ -189,7 +189,7 @@ impl Bundle {
                     link: number,
                     peer_link: *paired,
                     endpoint: path.end.endpoint?,
-                    sending: path.up,
+                    sending: path.is_up(),
                     suspect: path.loss.is_suspect(),
                     drained: path.is_drained(&link.settings),
                     lost: path.loss.share(),

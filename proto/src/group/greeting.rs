@@ -250,7 +250,8 @@ fn whom_to_ask(now: Instant, index: u16, origin: Origin, hello: &Hello, links: &
     let paired = paths.paired[origin.link];
     let health = |theirs: u8| &paths.inbound[theirs].health;
     // Cells to the endpoint of a link that is up arrive: a greeting from elsewhere may be repeated by somebody.
-    let works = path.up && path.end.endpoint.is_some() && paired.is_some_and(|theirs| health(theirs).is_up());
+    let works =
+        path.is_up() && path.end.endpoint.is_some() && paired.is_some_and(|theirs| health(theirs).is_up());
     let pause = if works { ASK_RARELY } else { ASK_EVERY };
     if path.end.asked.is_some_and(|(_, at)| now.since(at) < pause) {
         return None;

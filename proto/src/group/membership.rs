@@ -12,13 +12,14 @@ use crate::event::{Event, Expiry, Mismatch, Refusal, Signal};
 use crate::group::{Group, Parts};
 use crate::link::Links;
 use crate::link::nic::CELL_LEAST;
+use crate::link::outbound::Standing;
 use crate::link::paths::Paths;
-use crate::outbox::{Control, Outbox, Outputs, Written, header};
+use crate::outbox::{Control, Outbox, Outputs, Written};
 use crate::security::{Number, TAG};
 use crate::session::handshake::may_join;
 use crate::session::{Origin, Sessions};
 use crate::time::Instant;
-use crate::wire::cell::{HEADER, Kind, wire_seq};
+use crate::wire::cell::{HEADER, Header, Kind, wire_seq};
 use crate::wire::hello::{Hello, NodeId};
 use core::time::Duration;
 
@@ -182,7 +183,7 @@ impl Group {
             Control::Greet { link, to } => {
                 let hello = self.hello(link, None, sessions, links);
                 let space = outbox.space();
-                header(Kind::Hello, link, 0).emit(space);
+                Header::new(Kind::Hello, link, 0, 0).emit(space);
                 let mut length = HEADER + hello.emit(&mut space[HEADER..]);
                 let (greeting, rest) = space.split_at_mut(length);
                 if let Some(tag) = sessions.group_tag(greeting) {
@@ -195,7 +196,7 @@ impl Group {
                 let hello = self.hello(link, Some(peer), sessions, links);
                 let space = outbox.space();
                 let mut length = HEADER + hello.emit(&mut space[HEADER..]);
-                let mut header = header(Kind::Hello, link, 0);
+                let mut header = Header::new(Kind::Hello, link, 0, 0);
                 let session = sessions.table().get(peer);
                 (header.session, header.epoch) =
                     session.map_or((0, 0), |session| (session.session_out, session.epoch()));
@@ -294,7 +295,9 @@ pub(super) fn pair(now: Instant, index: u16, origin: Origin, hello: &Hello, part
     paths.paired[link] = Some(hello.link);
     // The hello arrived this way, so until heartbeats prove more the path is better than none.
     let path = &mut paths.outbound[link];
-    path.doubted |= path.end.endpoint.is_none();
+    if path.end.endpoint.is_none() {
+        path.standing = path.standing.max(Standing::Doubted);
+    }
     path.end.endpoint = Some(origin.from);
     path.end.cell_max = hello.cell_max;
     path.end.kernel = hello.kernel;

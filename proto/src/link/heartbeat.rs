@@ -10,10 +10,10 @@ use crate::link::congestion::Arrived;
 use crate::link::health::{ALL_SILENT_FOR, HEARTBEAT_BUSY, HEARTBEAT_QUIET};
 use crate::link::incast::OTHERS_WITHIN;
 use crate::link::nic::Link;
-use crate::link::outbound::ESTIMATE_MAX;
+use crate::link::outbound::{ESTIMATE_MAX, Standing};
 use crate::link::path_mtu::Finding;
 use crate::link::paths::Reach;
-use crate::outbox::{Control, Outbox, Outputs, Written, header};
+use crate::outbox::{Control, Outbox, Outputs, Written};
 use crate::security::Number;
 use crate::session::Sessions;
 use crate::time::{Instant, wire_micros};
@@ -113,7 +113,7 @@ impl Links {
         let peer = sessions.table().get(index)?;
         let (session, epoch) = (peer.session_out, peer.epoch());
         let space = outbox.space();
-        Header { session, epoch, ..header(Kind::Heartbeat, link, seq) }.emit(space);
+        Header { epoch, ..Header::new(Kind::Heartbeat, link, session, seq) }.emit(space);
         let length = HEADER + heartbeat.emit(&mut space[HEADER..]);
         let length = sessions.seal_control(index, Number { link, seq }, space, length);
         Some(Written { link, to: Some(to), length, numbered: Some(index) })
@@ -233,13 +233,13 @@ impl Links {
         } else if let Some((overdue, waited)) = overdue {
             path.receipts.watch.doubt(path.receipts.next()..path.receipts.next() + overdue);
             self.leave(now, index, link, Signal::BurstSkew { overdue, waited }, out);
-        } else if !path.up && carries && now >= path.obey_reports_from {
+        } else if !path.is_up() && carries && now >= path.obey_reports_from {
             path.rise(now);
-            if path.up {
+            if path.is_up() {
                 self.effects.resized |= paths.has_small();
                 out.events.log(Event::LinkUp { peer: node, link, direction: Direction::Sending });
             }
-        } else if path.up
+        } else if path.is_up()
             && path.loss.handle_report(now, path.receipts.next(), path.arrived(report.count))
             && (path.loss.persists(now) || !path.congestion.explains_loss(now))
         {
@@ -287,7 +287,7 @@ impl Links {
     fn overdue(&self, said: &PathReport) -> Option<(u64, Duration)> {
         let as_of = said.as_of.filter(|_| !said.report.behind)?;
         let paths = self.paths(said.index)?;
-        let path = paths.outbound.get(usize::from(said.link)).filter(|path| path.up)?;
+        let path = paths.outbound.get(usize::from(said.link)).filter(|path| path.is_up())?;
         let (cells, waited) = path.overdue(as_of)?;
         // While cells of others come here, link and switch live: whether this peer's cells only wait there, it knows better.
         // What has come since the last turn may not have been read yet.
@@ -329,7 +329,7 @@ impl Links {
     fn judge_loss(&mut self, now: Instant, index: u16, link: u8, out: &mut Outputs) {
         let repair = self.repair;
         let Some(paths) = self.paths_mut(index) else { return };
-        let others = paths.outbound.iter().zip(0..).filter(|(path, number)| path.up && *number != link);
+        let others = paths.outbound.iter().zip(0..).filter(|(path, number)| path.is_up() && *number != link);
         let best = others.map(|(path, _)| path.loss.share()).min();
         let (node, path) = (paths.node, &mut paths.outbound[link]);
         if path.loss.is_heavy(repair)
@@ -375,7 +375,7 @@ impl Links {
             let Self { own, peers, .. } = &mut *self;
             let Some(paths) = peers.get_mut(index) else { return };
             let link = paths.paired_with(theirs);
-            let given_up = link.is_some_and(|link| paths.outbound[link].doubted);
+            let given_up = link.is_some_and(|link| paths.outbound[link].standing == Standing::Doubted);
             let link = link.map(|link| &own[link]);
             let others_received = |link: &Link| link.incast.received_others(now, index, OTHERS_WITHIN);
             let incast = link.is_some_and(others_received);

@@ -37,6 +37,18 @@ pub(crate) enum Avoidance {
     Drained,
 }
 
+/// Whether cells are sent over a path.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Standing {
+    /// They are not.
+    #[default]
+    Down,
+    /// It is down only because cells are not received, so it is better than nothing: both may just not have been scheduled.
+    Doubted,
+    /// They may be: the peer reports that it receives over it, and nothing here speaks against it.
+    Up,
+}
+
 /// What was known of a path when it was left because cells were not received.
 #[derive(Clone, Copy, Debug)]
 struct Left {
@@ -72,12 +84,9 @@ pub(crate) struct Outbound {
     /// Bytes of the data cells that were sent, headers and tags included.
     bytes: u64,
     pub(crate) programs: Programs,
-    /// Whether cells may be sent: the peer reports that it receives over it, and nothing here speaks against it.
-    pub(crate) up: bool,
+    pub(crate) standing: Standing,
     /// What the peer had received when it was left.
     left: Option<Left>,
-    /// It is down only because cells are not received, so it is better than nothing: both may just not have been scheduled.
-    pub(crate) doubted: bool,
     /// The peer's reports count again from here on: an error on our side must not be overruled by an old report.
     pub(crate) obey_reports_from: Instant,
     /// How much later than on the fastest link a cell arrives, as the peer reports it.
@@ -102,9 +111,8 @@ impl Outbound {
             receipts: Receipts::new(now),
             bytes: 0,
             programs: Programs::default(),
-            up: false,
+            standing: Standing::Down,
             left: None,
-            doubted: false,
             obey_reports_from: now,
             skew: Duration::ZERO,
             is_far: false,
@@ -115,6 +123,11 @@ impl Outbound {
             ceiling: Ceiling::default(),
             path_mtu: PathMtu::new(now),
         }
+    }
+
+    /// Whether cells may be sent: the peer reports that it receives over it, and nothing here speaks against it.
+    pub(crate) fn is_up(&self) -> bool {
+        self.standing == Standing::Up
     }
 
     /// Bytes per second of its bottleneck, as far as it is known: the NIC of its `link`, or what stands behind it.
@@ -177,8 +190,7 @@ impl Outbound {
     /// The peer receives over it. Where it has since received cells and lacks no more than before, the path was left in error: what it
     /// carried, it carries still.
     pub(crate) fn rise(&mut self, now: Instant) {
-        self.up = self.end.endpoint.is_some();
-        self.doubted = false;
+        self.standing = if self.end.endpoint.is_some() { Standing::Up } else { Standing::Down };
         self.receipts.rise(now);
         let (next, received, lacks) = (self.numbers.next(), self.receipts.next(), self.receipts.lacks());
         self.loss.restart(next);
@@ -190,8 +202,8 @@ impl Outbound {
 
     /// No cells are sent over it any more; returns whether it was up. `is_doubt`: only because cells are not received.
     pub(crate) fn leave(&mut self, now: Instant, is_doubt: bool) -> bool {
-        let was_up = core::mem::replace(&mut self.up, false);
-        self.doubted = is_doubt && (was_up || self.doubted);
+        let was_up = self.is_up();
+        self.standing = self.standing.min(if is_doubt { Standing::Doubted } else { Standing::Down });
         if was_up {
             let (received, lacks) = (self.receipts.next(), self.receipts.lacks());
             let is_confirmed = !self.path_mtu.is_unconfirmed();
@@ -205,7 +217,7 @@ impl Outbound {
     pub(crate) fn withdraw(&mut self) {
         let FarEnd { outdated, cell_max, .. } = self.end;
         self.end = FarEnd { outdated, cell_max, ..FarEnd::default() };
-        (self.up, self.left, self.doubted) = (false, None, false);
+        (self.standing, self.left) = (Standing::Down, None);
         self.programs.restart();
         (self.skew, self.is_far) = (Duration::ZERO, false);
         self.round_trip = None;

@@ -2,7 +2,7 @@
 
 use crate::link::health::LATELY;
 use crate::link::inbound::{self, Inbound};
-use crate::link::outbound::Outbound;
+use crate::link::outbound::{Outbound, Standing};
 use crate::time::Instant;
 use crate::wire::cell::LINKS;
 use crate::wire::hello::NodeId;
@@ -124,7 +124,7 @@ impl Paths {
 
     /// Whether some link to it is up, or might be.
     pub(crate) fn is_reachable(&self) -> bool {
-        self.is_joined() && self.outbound.iter().any(|path| path.up || path.doubted)
+        self.is_joined() && self.outbound.iter().any(|path| path.standing != Standing::Down)
     }
 
     /// Whether it has just joined, and its links have not had the time to prove themselves.
@@ -134,13 +134,13 @@ impl Paths {
 
     /// Whether anything can be sent to it.
     pub(crate) fn is_reached(&self) -> bool {
-        self.is_joined() && self.outbound.iter().any(|path| path.up)
+        self.is_joined() && self.outbound.iter().any(|path| path.is_up())
     }
 
     /// Whether it can be reached and sends, or is about to.
     pub(crate) fn is_way(&self, now: Instant) -> bool {
         let is_received = self.links_receiving() != 0;
-        is_received && self.outbound.iter().any(|path| path.up) || self.is_rising(now)
+        is_received && self.outbound.iter().any(|path| path.is_up()) || self.is_rising(now)
     }
 
     /// A cell of it has come now. If it was silent on all links before, it did not run, and that is no fault of the slower ones.
@@ -204,7 +204,7 @@ impl Paths {
 
     /// The paths that are up and that a flow may use.
     fn within(&self, reach: Reach) -> impl Iterator<Item = &Outbound> {
-        let up = || self.outbound.iter().filter(|path| path.up);
+        let up = || self.outbound.iter().filter(|path| path.is_up());
         let place = |path: &Outbound| (path.is_far, path.skew);
         let is_reached = reach.of(up().map(place));
         up().filter(move |path| is_reached(place(path)))
@@ -213,7 +213,7 @@ impl Paths {
     /// The peer reports that cells come so much later by this link than by the fastest.
     pub(crate) fn handle_skew(&mut self, link: u8, skew: Duration) {
         self.outbound[link].handle_skew(skew);
-        let up = self.outbound.iter().filter(|path| path.up);
+        let up = self.outbound.iter().filter(|path| path.is_up());
         let least = up.map(|path| path.skew).min().unwrap_or_default();
         for path in self.outbound.iter_mut() {
             path.is_far = path.skew > least + if path.is_far { STAYS_FAR } else { FAR };
@@ -229,7 +229,7 @@ impl Paths {
 
     /// Whether other paths than that over `link` are up, and all of them lack cells that are overdue.
     pub(crate) fn others_lack(&self, link: u8, as_of: Instant) -> bool {
-        let others = self.outbound.iter().zip(0..).filter(|(path, number)| *number != link && path.up);
+        let others = self.outbound.iter().zip(0..).filter(|(path, number)| *number != link && path.is_up());
         let mut lack = others.map(|(path, _)| path.overdue(as_of).is_some()).peekable();
         lack.peek().is_some() && lack.all(|lacks| lacks)
     }
@@ -237,7 +237,9 @@ impl Paths {
     /// Where the peer listens: on the links that are up, else on all.
     pub(crate) fn routes(&self) -> Vec<(u8, core::net::SocketAddr)> {
         let paths = || {
-            (0..).zip(&*self.outbound).filter_map(|(link, path)| Some((path.up, (link, path.end.endpoint?))))
+            (0..)
+                .zip(&*self.outbound)
+                .filter_map(|(link, path)| Some((path.is_up(), (link, path.end.endpoint?))))
         };
         let up: Vec<_> = paths().filter(|(up, _)| *up).map(|(_, route)| route).collect();
         if up.is_empty() { paths().map(|(_, route)| route).collect() } else { up }
@@ -247,7 +249,7 @@ impl Paths {
     /// worth it that cells on all others are so small: it is left out while another is up that carries more.
     pub(crate) fn cells_max(&self) -> impl Iterator<Item = u16> {
         let is_small = |path: &Outbound| path.path_mtu.is_below_base();
-        let leaves_out = self.outbound.iter().any(|path| path.up && !is_small(path));
+        let leaves_out = self.outbound.iter().any(|path| path.is_up() && !is_small(path));
         let known = self.outbound.iter().filter(|path| path.end.endpoint.is_some());
         let kept = known.filter(move |path| !(leaves_out && is_small(path)));
         kept.map(|path| path.cell_max(u16::MAX))

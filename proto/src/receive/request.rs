@@ -6,7 +6,7 @@
 use crate::link::Links;
 use crate::link::nic::Link;
 use crate::link::outbound::Outbound;
-use crate::outbox::{Control, Outbox, Written, header};
+use crate::outbox::{Control, Outbox, Written};
 use crate::receive::Receiver;
 use crate::receive::lanes::Lanes;
 use crate::receive::reorder_timeout;
@@ -101,7 +101,7 @@ impl Receiver {
             return None;
         }
         let paths = links.paths(index)?.outbound.iter().zip(links.all()).zip(0u8..);
-        let up = paths.filter(|((path, link), _)| path.up && path.end.endpoint.is_some() && !link.full);
+        let up = paths.filter(|((path, link), _)| path.is_up() && path.end.endpoint.is_some() && !link.full);
         let rank = |path: &Outbound, link: &Link| (path.is_drained(&link.settings), link.queued());
         let shortest = up.min_by_key(|((path, link), number)| (Some(*number) == after, rank(path, link)));
         let (_, link) = shortest?;
@@ -117,7 +117,7 @@ impl Receiver {
         let peer = sessions.table().get(index)?;
         let (session, epoch) = (peer.session_out, peer.epoch());
         let space = outbox.space();
-        Header { session, epoch, ..header(Kind::Repair, link, seq) }.emit(space);
+        Header { epoch, ..Header::new(Kind::Repair, link, session, seq) }.emit(space);
         let length = HEADER + request.emit(&mut space[HEADER..]);
         let length = sessions.seal_control(index, Number { link, seq }, space, length);
         Some(Written { link, to, length, numbered: Some(index) })

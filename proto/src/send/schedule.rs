@@ -6,7 +6,7 @@
 
 use crate::link::congestion::delays;
 use crate::link::nic::{Link, bytes_in};
-use crate::link::outbound::Outbound;
+use crate::link::outbound::{Outbound, Standing};
 use crate::link::paths::{NEAR, Paths, Reach};
 use crate::policy::{Choice, Share, Waiting};
 use crate::send::codel::Limits;
@@ -235,8 +235,8 @@ impl Sender {
         let takes =
             |path: &Outbound, link: &Link| usize::from(path.cell_max(link.settings.cell_max)) >= bytes;
         // A cell that is too long for the only path that is up is not worth waiting for.
-        let any_up = paths.outbound.iter().any(|path| path.up);
-        let usable = |path: &Outbound| if any_up { path.up } else { path.doubted };
+        let best = paths.outbound.iter().map(|path| path.standing).max().unwrap_or_default();
+        let usable = |path: &Outbound| path.standing == best && best != Standing::Down;
         let ways = paths.outbound.iter().zip(around.links.all()).zip(0..);
         let ways = ways.filter(|((path, link), _)| takes(path, link) && usable(path));
         let avoidance = |path: &Outbound, link: &Link| path.avoidance(&link.settings);

@@ -60,6 +60,13 @@ pub struct Header {
 }
 
 impl Header {
+    /// Of an open cell that belongs to no lane.
+    #[must_use]
+    pub fn new(kind: Kind, link: u8, session: u16, seq: u64) -> Self {
+        let link_seq = wire_seq(seq);
+        Self { kind, epoch: 0, link, lane: 0, link_seq, lane_seq: 0, block_offset: NO_RECORD, session }
+    }
+
     /// Reads the header at the front of a cell.
     ///
     /// # Errors

@@ -12,7 +12,7 @@
 //! header of the cell included; the stamp, zero unless the addressee has asked for one, covers the tag, too.
 
 use super::Malformed;
-use super::cell::{HEADER, Header, Kind, NO_RECORD};
+use super::cell::{HEADER, Header, Kind};
 use super::fields::{Reader, Writer};
 use super::hello::NodeId;
 use crate::security::TAG;
@@ -107,17 +107,7 @@ impl<'a> Message<'a> {
     #[must_use]
     pub fn emit(&self) -> Vec<u8> {
         let mut bytes = vec![0; HEADER + FIXED + self.body.len()];
-        let header = Header {
-            kind: Kind::Handshake,
-            epoch: 0,
-            link: 0,
-            lane: 0,
-            link_seq: 0,
-            lane_seq: 0,
-            block_offset: NO_RECORD,
-            session: 0,
-        };
-        header.emit(&mut bytes);
+        Header::new(Kind::Handshake, 0, 0, 0).emit(&mut bytes);
         let mut writer = Writer::new(&mut bytes[HEADER..]);
         writer.u8(self.step as u8).u8(self.epoch).u32(self.serial);
         writer.u64(self.node.0).u64(self.incarnation).u64(self.addressee.0).bytes(self.body);

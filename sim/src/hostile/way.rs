@@ -157,15 +157,6 @@ impl Way {
     /// The header of a cell that belongs to no lane, without its number.
     #[must_use]
     pub fn header(&self) -> Header {
-        Header {
-            kind: Kind::Data,
-            epoch: self.epoch,
-            link: self.link,
-            lane: 0,
-            link_seq: 0,
-            lane_seq: 0,
-            block_offset: NO_RECORD,
-            session: self.session,
-        }
+        Header { epoch: self.epoch, ..Header::new(Kind::Data, self.link, self.session, 0) }
     }
 }

@@ -297,18 +297,8 @@ mod tests {
 
     /// A recording of one cell, unsealed, of this kind and with this payload.
     fn heard(kind: Kind, payload: &[u8]) -> Recording {
-        let header = Header {
-            kind,
-            epoch: 0,
-            link: 0,
-            lane: 0,
-            link_seq: 1_000,
-            lane_seq: 0,
-            block_offset: 0xffff,
-            session: 7,
-        };
         let mut cell = vec![0; HEADER];
-        header.emit(&mut cell);
+        Header::new(kind, 0, 7, 1_000).emit(&mut cell);
         cell.extend(payload);
         let mut recording = Recording::default();
         recording.note(datagram(&cell));

@@ -79,7 +79,7 @@ impl World {
         let began = self.pair.now;
         while self.pair.now.since(began) < most {
             self.step(frames, way);
-            if [0, 1].iter().all(|node| !self.pair.nodes[*node].outbound()[usize::from(VICTIM)].up) {
+            if [0, 1].iter().all(|node| !self.pair.nodes[*node].outbound()[usize::from(VICTIM)].is_up()) {
                 return Some(self.pair.now.since(began));
             }
         }
@@ -87,7 +87,7 @@ impl World {
     }
 
     fn are_up(&mut self) -> bool {
-        self.pair.nodes.iter_mut().all(|node| node.outbound()[usize::from(VICTIM)].up)
+        self.pair.nodes.iter_mut().all(|node| node.outbound()[usize::from(VICTIM)].is_up())
     }
 }
 
@@ -152,6 +152,6 @@ fn each_direction_is_judged_by_itself() {
     (0..1_000).for_each(|_| world.step([1, 1], SOUND));
     let ways = [Way::Swallows, SOUND[1]];
     (0..50).for_each(|_| world.step([1, 1], ways));
-    let up = [0, 1].map(|node: usize| world.pair.nodes[node].outbound()[usize::from(VICTIM)].up);
+    let up = [0, 1].map(|node: usize| world.pair.nodes[node].outbound()[usize::from(VICTIM)].is_up());
     assert_eq!(up, [false, true]);
 }

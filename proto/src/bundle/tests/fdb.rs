@@ -49,18 +49,9 @@ fn a_frame_teaches_nothing_about_who_got_its_senders_place() {
     let place = bundle.find(node(2)).unwrap();
     let session = bundle.session(place).session_in;
     let first = bundle.sessions.table().first_in(place).unwrap();
-    let header = Header {
-        kind: Kind::Data,
-        epoch: 0,
-        link: 0,
-        lane: 0,
-        link_seq: wire_seq(first),
-        lane_seq: wire_seq(first),
-        block_offset: 0,
-        session,
-    };
+    let header = Header::new(Kind::Data, 0, session, first);
     let mut cell = [0; HEADER + 4 + 10 + 60];
-    header.emit(&mut cell);
+    Header { lane_seq: wire_seq(first), block_offset: 0, ..header }.emit(&mut cell);
     crate::wire::record::emit(70, &mut cell[HEADER..]);
     cell[HEADER + 14 + 6..][..6].copy_from_slice(&HOST);
     let mut buffer = bundle.lend().unwrap();

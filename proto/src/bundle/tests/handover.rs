@@ -138,7 +138,7 @@ fn who_pauses_over_and_over_delays_nobody_and_soon_has_no_pause_left() {
 fn pauses_without_end_set_memory_aside_eight_times() {
     let mut bundle = with_peers();
     let pausing = Hello { node: node(2), incarnation: 5, session: 7, pauses: true, ..bundle.hello(0, None) };
-    bundle.outbound()[0].up = true;
+    bundle.outbound()[0].standing = crate::link::outbound::Standing::Up;
     let mut rooms = 0;
     for _ in 0..1_000 {
         rooms += u32::from(bundle.handle_pause(at(10), &pausing));

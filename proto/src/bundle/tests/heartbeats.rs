@@ -76,7 +76,7 @@ fn an_echo_sets_a_report_back_by_two_seconds_at_most() {
     let second = heartbeat(&mut bundle, at(13_000), 2, true);
     let echo = at(13_000 - 10_000).as_wire_micros();
     bundle.handle_heartbeat(at(13_000), (0, 0), 0, &Heartbeat { echo, echo_age: 0, ..second });
-    assert!(!bundle.outbound()[0].up, "cells are overdue for longer than any path is long");
+    assert!(!bundle.outbound()[0].is_up(), "cells are overdue for longer than any path is long");
 }
 
 #[test]
@@ -92,6 +92,6 @@ fn paths_that_all_lack_cells_are_not_given_up_as_soon_as_one_is() {
             let echo = at(millis - 1).as_wire_micros();
             bundle.handle_heartbeat(at(millis), (0, 0), 0, &Heartbeat { echo, echo_age: 0, ..heartbeat });
         }
-        assert_eq!(bundle.outbound()[0].up, lacking == 2, "{lacking} of 2 lack cells");
+        assert_eq!(bundle.outbound()[0].is_up(), lacking == 2, "{lacking} of 2 lack cells");
     }
 }

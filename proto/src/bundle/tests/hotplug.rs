@@ -114,7 +114,7 @@ fn a_link_too_small_for_cells_is_left_and_taken_again_when_it_is_larger() {
     let rise = |bundle: &mut Bundle, millis| {
         let path = &mut bundle.outbound()[0];
         path.rise(at(millis));
-        path.up
+        path.is_up()
     };
     say(&mut bundle, 1, 1_232);
     assert!(rise(&mut bundle, 1));
@@ -190,7 +190,7 @@ fn cells_follow_a_nic_that_takes_less_and_more_again() {
         for node in &pair.nodes {
             assert_eq!(node.cell_max(), usize::from(cell_max));
             let paths = node.links.paths(0).unwrap();
-            assert!(paths.outbound.iter().all(|path| path.path_mtu.size() == cell_max && path.up));
+            assert!(paths.outbound.iter().all(|path| path.path_mtu.size() == cell_max && path.is_up()));
         }
     }
 }

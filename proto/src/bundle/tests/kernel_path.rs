@@ -28,7 +28,7 @@ fn of_links(links: u8) -> Bundle {
     let mut bundle = Bundle::new(NOW, Settings { policy: PolicyKind::Hash, ..settings });
     (0..links).for_each(|link| say(&mut bundle, link, |hello| hello));
     for path in bundle.outbound() {
-        path.up = true;
+        path.standing = crate::link::outbound::Standing::Up;
         path.path_mtu.fit(NOW, LONGEST - 48, 48);
         path.path_mtu.confirm();
     }
@@ -185,7 +185,7 @@ fn active_backup_has_one_link_and_keeps_to_its_primary() {
     bundle.handle_carrier(NOW, 1, false);
     assert_eq!(open(&mut bundle), Ok(vec![0]));
     let path = &mut bundle.outbound()[1];
-    path.up = true;
+    path.standing = crate::link::outbound::Standing::Up;
     path.path_mtu.confirm();
     assert_eq!(open(&mut bundle), Ok(vec![1]));
 }

@@ -55,7 +55,13 @@ impl Pair {
         }
         (0..10).for_each(|_| pair.pass(HEARTBEAT_QUIET));
         assert!(
-            pair.nodes.iter().all(|node| node.links.paths(0).unwrap().outbound.iter().all(|path| path.up))
+            pair.nodes.iter().all(|node| node
+                .links
+                .paths(0)
+                .unwrap()
+                .outbound
+                .iter()
+                .all(|path| path.is_up()))
         );
         pair
     }

@@ -34,16 +34,8 @@ impl Speaker {
     /// The next cell of a lane.
     fn cell(&mut self, lane: u8, block_offset: u16, payload: &[u8]) -> Vec<u8> {
         let lane_seq = &mut self.lane_seqs[lane];
-        let header = Header {
-            kind: Kind::Data,
-            epoch: 0,
-            link: 0,
-            lane,
-            link_seq: wire_seq(self.link_seq),
-            lane_seq: wire_seq(*lane_seq),
-            block_offset,
-            session: self.session,
-        };
+        let header = Header::new(Kind::Data, 0, self.session, self.link_seq);
+        let header = Header { lane, lane_seq: wire_seq(*lane_seq), block_offset, ..header };
         (*lane_seq, self.link_seq) = (*lane_seq + 1, self.link_seq + 1);
         let mut cell = vec![0; HEADER];
         header.emit(&mut cell);

@@ -3,7 +3,7 @@
 use super::pair::{LINK_COUNT, Pair, Sent, session};
 use super::*;
 use crate::link::health::HEARTBEAT_QUIET;
-use crate::wire::cell::{Kind, wire_seq};
+use crate::wire::cell::Kind;
 use alloc::vec;
 use core::time::Duration;
 use tabane_seal::Cipher;
@@ -102,18 +102,8 @@ fn what_is_not_sealed_is_refused() {
     let seq = pair.nodes[0].outbound()[0].numbers.next();
     let session = pair.nodes[0].session(0).session_out;
     for kind in [Kind::Data, Kind::Hello, Kind::Heartbeat, Kind::Repair] {
-        let header = Header {
-            kind,
-            epoch: 0,
-            link: 0,
-            lane: 0,
-            link_seq: wire_seq(seq),
-            lane_seq: 0,
-            block_offset: 0,
-            session,
-        };
         let mut bytes = vec![0; 100];
-        header.emit(&mut bytes);
+        Header { block_offset: 0, ..Header::new(kind, 0, session, seq) }.emit(&mut bytes);
         let received = pair.received(1);
         pair.deliver(&Sent { from: 0, link: 0, bytes });
         assert_eq!(pair.received(1), received);

@@ -81,7 +81,7 @@ impl Sessions {
             pending.swap_remove(over);
         }
         let known = self.table.find(node).filter(|_| aim != Aim::Another);
-        let Some(session) = self.session_for(known) else { return };
+        let Some(session) = self.session_for(known, None) else { return };
         let peer = known.and_then(|index| self.table.get(index));
         let your_session = peer.map_or(0, |peer| peer.session_out);
         let epoch = peer.and_then(|peer| peer.keys.as_ref()).map_or(1, Keyring::next_epoch);
@@ -120,10 +120,10 @@ impl Sessions {
         routes.iter().for_each(|route| self.handshakes.send(*route, cell.clone()));
     }
 
-    /// The session number to promise to a node: a peer keeps its own.
-    fn session_for(&mut self, known: Option<u16>) -> Option<u16> {
-        let kept = known.and_then(|index| self.table.get(index)).map(|peer| peer.session_in);
-        kept.or_else(|| self.table.draw_session(None, &self.handshakes.promised()))
+    /// The session number to promise to a node: the peer of a session that is `live` keeps its own; one that has another gets a new one.
+    pub(super) fn session_for(&mut self, live: Option<u16>, peer: Option<u16>) -> Option<u16> {
+        let kept = live.and_then(|index| self.table.get(index)).map(|peer| peer.session_in);
+        kept.or_else(|| self.table.draw_session(peer, &self.handshakes.promised()))
     }
 
     pub(super) fn resend_initiations(&mut self, now: Instant) {

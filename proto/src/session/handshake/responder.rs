@@ -6,7 +6,7 @@
 use super::{Agreement, Progress, SAY_AGAIN_AFTER, Tentative, introduction, reject};
 use crate::counters::Counters;
 use crate::outbox::Outputs;
-use crate::security::{Number, PublicKey, TAG};
+use crate::security::{Number, PublicKey, SessionKeys, TAG};
 use crate::session::cookie::Admission;
 use crate::session::keyring::Agreed;
 use crate::session::{Origin, Sessions};
@@ -129,25 +129,16 @@ impl Sessions {
             return None;
         }
         self.handshakes.make_room(hello.node);
-        let session = match live.and_then(|index| self.table.get(index)) {
-            Some(peer) => Some(peer.session_in),
-            None => self.table.draw_session(known, &self.handshakes.promised()),
-        };
-        let session = session?;
-        let reply = introduction(ours, session, hello.session);
+        let session = self.session_for(live, known)?;
         let mut body = Vec::new();
-        if let Err(rejected) = state.write(&reply, &mut body) {
+        if let Err(rejected) = state.write(&introduction(ours, session, hello.session), &mut body) {
             reject(now, message.node, rejected, out);
             return None;
         }
         let cell = self.tag_message(key, &self.reply(message, Step::Response, &body));
-        let mut keys = Some(state.finish());
-        if let Some(peer) = live.and_then(|index| self.table.get_mut(index)) {
-            peer.serial_received = message.serial;
-            if let (Some(keyring), Some(keys)) = (&mut peer.keys, keys.take()) {
-                keyring.offer(now, Agreed { epoch: message.epoch, keys, group_key, peer: peer_key });
-            }
-        }
+        let Message { serial, epoch, .. } = *message;
+        let agreed = Agreed { epoch, keys: state.finish(), group_key, peer: peer_key };
+        let keys = self.offer(now, live, serial, agreed);
         if self.node < message.node || key == 0 {
             // If the two sides took each the other's session, they would be in two by turns.
             match live {
@@ -156,23 +147,27 @@ impl Sessions {
             }
         }
         self.handshakes.send((origin.link, origin.from), cell.clone());
-        let said = (1 << origin.link, now);
-        let Message { serial, epoch, .. } = *message;
-        let (peer, initiation) = (peer_key, *tagged.tag);
-        let tentative = Tentative {
+        self.handshakes.tentative.push(Tentative {
             hello,
-            initiation,
+            initiation: *tagged.tag,
             serial,
             epoch,
             group_key,
-            peer,
+            peer: peer_key,
             session,
             keys,
             cell,
             began: now,
-            said,
-        };
-        self.handshakes.tentative.push(tentative);
+            said: (1 << origin.link, now),
+        });
+        None
+    }
+
+    /// A session that is `live` gets other keys by a handshake of this number; returns those of one that is not.
+    fn offer(&mut self, now: Instant, live: Option<u16>, serial: u32, agreed: Agreed) -> Option<SessionKeys> {
+        let Some(peer) = live.and_then(|index| self.table.get_mut(index)) else { return Some(agreed.keys) };
+        peer.serial_received = serial;
+        peer.keys.as_mut()?.offer(now, agreed);
         None
     }
 
