@@ -21,13 +21,13 @@ use netlink_packet_route::RouteNetlinkMessage;
 use netlink_sys::{Socket, SocketAddr, protocols::NETLINK_ROUTE};
 use thiserror::Error;
 
-pub use detail::{NicAddress, NicDetail, NicStatistics, Parent, nic_details, nic_statistics};
+pub use detail::{NicDetail, NicStatistics, Parent, nic_details, nic_statistics};
 pub use device::{
     DeviceSettings, add_address, add_bridge, add_cable, add_pair, delete_device, plug, remove_address,
     set_device, set_port, set_qdisc, set_qdisc_noqueue,
 };
 pub use diag::{SocketState, TcpState, tcp_sockets, udp_sockets};
-pub use nic::{Nic, nic, nic_names, route_to};
+pub use nic::{Nic, NicAddress, nic, nic_names, route_to};
 pub use watch::{NicEvent, Watch};
 
 /// Why a request failed. Each reads as one sentence for the user.
