@@ -73,6 +73,7 @@ pub(crate) struct MapAttributes {
 }
 
 #[repr(C)]
+#[derive(Default)]
 struct ProgramAttributes {
     kind: u32,
     instructions: u32,
@@ -114,14 +115,10 @@ pub(crate) fn load(kind: ProgramKind, program: &[Instruction], flags: u32) -> io
         instructions: u32::try_from(program.len()).unwrap_or(u32::MAX),
         first: program.as_ptr().addr() as u64,
         license: LICENSE.as_ptr().addr() as u64,
-        log_level: 0,
-        log_bytes: 0,
-        log: 0,
-        kernel_version: 0,
         flags,
         name: kind.name,
-        nic: 0,
         expected_place: kind.place,
+        ..ProgramAttributes::default()
     };
     // SAFETY: so many instructions lie there, and the license ends with a zero; both live until the call returns, which
     // reads them.

@@ -13,18 +13,17 @@ mod filter;
 mod packet;
 
 use std::io;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
+use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
-use libc::{c_int, c_uint};
+use libc::c_uint;
 use memmap2::{MmapOptions, MmapRaw};
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use socket2::{Domain, Socket, Type};
 use thiserror::Error;
 
 use crate::netlink::{self, NetlinkError};
-use crate::sockets::{check, length_of, link_layer, set_option};
+use crate::sockets::{link_layer, packet_statistics, set_option, wait_readable};
 pub use filter::Wanted;
 pub use packet::{Cast, Packet};
 
@@ -117,9 +116,8 @@ impl Capture {
         let socket = Socket::new(Domain::PACKET, Type::RAW, None).map_err(failed("opening a socket"))?;
         socket.attach_filter(&spec.wanted.program(spec.snap)).map_err(failed("SO_ATTACH_FILTER"))?;
         let ring = map(&socket, &spec).map_err(failed("making a ring"))?;
-        let index = c_int::try_from(found.index).map_err(io::Error::other).map_err(failed("bind"))?;
         let all = u16::try_from(libc::ETH_P_ALL).unwrap_or_default();
-        socket.bind(&link_layer(index, all, [0; 6])).map_err(failed("bind"))?;
+        socket.bind(&link_layer(found.index, all, [0; 6])).map_err(failed("bind"))?;
         Ok(Self { ring, socket, spec, next: 0, seen: Seen::default(), taken: 0 })
     }
 
@@ -155,10 +153,10 @@ impl Capture {
     /// Captures nothing more, and hands what has passed until now to `each`.
     pub fn finish(&mut self, mut each: impl FnMut(&Packet<'_>) -> io::Result<()>) -> io::Result<()> {
         /// For a kernel that is too busy to hand over the last block: its packets are missing then.
-        const PATIENCE: Duration = Duration::from_secs(2);
+        const LAST_WITHIN: Duration = Duration::from_secs(2);
         self.want(Wanted::Nothing)?;
         let seen = self.seen()?;
-        let deadline = Instant::now() + self.spec.delay + PATIENCE;
+        let deadline = Instant::now() + self.spec.delay + LAST_WITHIN;
         loop {
             self.take(&mut each)?;
             let left = deadline.saturating_duration_since(Instant::now());
@@ -166,32 +164,16 @@ impl Capture {
                 return Ok(());
             }
             // A block that is not full is handed over after the delay, by a timer of the kernel.
-            let timeout = Timespec::try_from(left).map_err(io::Error::other)?;
-            match poll(&mut [PollFd::new(&self.socket, PollFlags::IN)], Some(&timeout)) {
-                Ok(_) | Err(rustix::io::Errno::INTR) => {}
-                Err(error) => return Err(error.into()),
-            }
+            wait_readable([&self.socket], left)?;
         }
     }
 
     /// What has passed until now.
     pub fn seen(&mut self) -> io::Result<Seen> {
-        let mut counted = libc::tpacket_stats_v3 { tp_packets: 0, tp_drops: 0, tp_freeze_q_cnt: 0 };
-        let mut length = length_of::<libc::tpacket_stats_v3>();
-        // SAFETY: the kernel writes at most `length` bytes into a struct of that length, whose fields are integers.
-        let result = unsafe {
-            libc::getsockopt(
-                self.socket.as_raw_fd(),
-                libc::SOL_PACKET,
-                libc::PACKET_STATISTICS,
-                (&raw mut counted).cast(),
-                &raw mut length,
-            )
-        };
-        check(result)?;
         // The kernel counts from the last question on.
-        self.seen.packets += u64::from(counted.tp_packets);
-        self.seen.lost += u64::from(counted.tp_drops);
+        let [packets, lost] = packet_statistics(&self.socket)?.map(u64::from);
+        self.seen.packets += packets;
+        self.seen.lost += lost;
         Ok(self.seen)
     }
 
@@ -236,7 +218,7 @@ impl AsFd for Capture {
 fn map(socket: &Socket, spec: &CaptureSpec) -> io::Result<MmapRaw> {
     /// The kernel counts a ring in frames, too, which have no meaning where packets lie one behind the other.
     const FRAME: c_uint = 2_048;
-    let version = libc::tpacket_versions::TPACKET_V3 as c_int;
+    let version = libc::tpacket_versions::TPACKET_V3 as libc::c_int;
     set_option(socket, libc::SOL_PACKET, libc::PACKET_VERSION, &version)?;
     let request = libc::tpacket_req3 {
         tp_block_size: spec.block_bytes,

@@ -232,7 +232,7 @@ impl Link for EtherLink {
             }
             return xdp.send(to, slices, segment);
         }
-        let way = Way { index: self.nic.index.cast_signed(), to, port: self.port };
+        let way = Way { index: self.nic.index, to, port: self.port };
         send_run(&self.socket, &way, slices, segment)
     }
 

@@ -11,7 +11,7 @@ use std::os::fd::AsRawFd;
 
 use rustix::net::{AddressFamily, SocketType, socket};
 
-use crate::sockets::check;
+use crate::sockets::{check, request_for};
 
 const GET: u32 = 1;
 const SET: u32 = 2;
@@ -88,14 +88,7 @@ pub fn offloads(device: &str, what: Offloading) -> Option<bool> {
 /// Sends a request to the driver; its answer has the same structure.
 fn ask<T>(device: &str, mut settings: T) -> io::Result<T> {
     let any = socket(AddressFamily::INET, SocketType::DGRAM, None)?;
-    // SAFETY: a request of zeros is a valid one.
-    let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
-    if device.len() >= request.ifr_name.len() {
-        return Err(io::ErrorKind::InvalidInput.into());
-    }
-    for (to, from) in request.ifr_name.iter_mut().zip(device.bytes()) {
-        *to = from.cast_signed();
-    }
+    let mut request = request_for(device)?;
     request.ifr_ifru.ifru_data = (&raw mut settings).cast();
     // SAFETY: the kernel reads and writes one structure of the command in its first field, which is `T` and lives until the
     // call returns.
@@ -118,7 +111,7 @@ const FULL: u8 = 1;
 
 /// `struct ethtool_link_settings` with room for three sets of modes.
 #[repr(C)]
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 struct LinkSettings {
     command: u32,
     speed: u32,
@@ -157,22 +150,7 @@ pub struct Negotiated {
 /// What the device has agreed on; `None`: it has no such thing.
 #[must_use]
 pub fn negotiated(device: &str) -> Option<Negotiated> {
-    let question = |words| LinkSettings {
-        command: GET_LINK_SETTINGS,
-        speed: 0,
-        duplex: 0,
-        port: 0,
-        phy_address: 0,
-        autoneg: 0,
-        mdio: 0,
-        crossover: [0; 2],
-        words,
-        transceiver: 0,
-        roles: [0; 2],
-        rate_matching: 0,
-        reserved: [0; 7],
-        modes: [0; 3 * WORDS],
-    };
+    let question = |words| LinkSettings { command: GET_LINK_SETTINGS, words, ..LinkSettings::default() };
     // The answer to a question without words is their number, made negative.
     let words = ask(device, question(0)).ok()?.words.checked_neg().filter(|words| *words > 0)?;
     let fits = usize::try_from(words).is_ok_and(|words| words <= WORDS);
@@ -226,22 +204,7 @@ mod tests {
     fn settings(supported: u32, partner: u32) -> LinkSettings {
         let mut modes = [0; 3 * WORDS];
         (modes[0], modes[4], modes[8]) = (supported, supported, partner);
-        LinkSettings {
-            command: 0,
-            speed: 100,
-            duplex: HALF,
-            port: 0,
-            phy_address: 0,
-            autoneg: 1,
-            mdio: 0,
-            crossover: [0; 2],
-            words: 4,
-            transceiver: 0,
-            roles: [0; 2],
-            rate_matching: 0,
-            reserved: [0; 7],
-            modes,
-        }
+        LinkSettings { speed: 100, duplex: HALF, autoneg: 1, words: 4, modes, ..LinkSettings::default() }
     }
 
     #[test]

@@ -7,8 +7,9 @@ use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::time::Duration;
 
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use socket2::{Domain, Protocol, Socket, Type};
+
+use crate::sockets::wait_readable;
 
 /// What came back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,11 +35,10 @@ pub fn knock(nic: &str, to: SocketAddr, wait: Duration) -> io::Result<Knock> {
     if let Err(error) = sent {
         return understood(&error);
     }
-    let timeout = Timespec::try_from(wait).map_err(io::Error::other)?;
-    let heard = poll(&mut [PollFd::new(&socket, PollFlags::IN)], Some(&timeout));
-    match (heard, socket.take_error()?) {
-        (_, Some(error)) => understood(&error),
-        (heard, None) => heard.map(|_| Knock::Silence).map_err(io::Error::from),
+    let waited = wait_readable([&socket], wait);
+    match socket.take_error()? {
+        Some(error) => understood(&error),
+        None => waited.map(|()| Knock::Silence),
     }
 }
 

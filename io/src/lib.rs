@@ -54,7 +54,7 @@ pub use gate::Gates;
 pub use link::{Link, Notice, Polled, RECEIVE_BUFFER, RUN_MAX, ReceiveBuffer, SEGMENTS_MAX, Sent};
 pub use mem::{MemError, MemLink, MemSpec};
 #[cfg(feature = "lab")]
-pub use packet::{PacketError, PacketSocket};
+pub use packet::PacketSocket;
 pub use poll::{Interest, Poll, Ready, Signal, Signals, Waker};
 pub use sockets::DeviceSocket;
 pub use tap::{Offload, Tap, TapError, TapQueue, TapSpec};

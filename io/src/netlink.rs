@@ -23,7 +23,7 @@ use netlink_packet_route::RouteNetlinkMessage;
 use netlink_sys::{Socket, SocketAddr, protocols::NETLINK_ROUTE};
 use thiserror::Error;
 
-pub use detail::{NicAddress, NicDetail, NicStatistics, Parent, nic_details, nic_statistics};
+pub use detail::{NicDetail, NicStatistics, Parent, nic_details, nic_statistics};
 pub use device::{
     DeviceSettings, add_address, add_pair, delete_device, remove_address, set_device, set_qdisc,
     set_qdisc_noqueue,
@@ -31,7 +31,7 @@ pub use device::{
 pub use diag::{SocketState, TcpState, tcp_sockets, udp_sockets};
 #[cfg(feature = "lab")]
 pub use lay::{add_bridge, add_cable, plug, set_port};
-pub use nic::{Nic, nic, nic_names, route_to};
+pub use nic::{Nic, NicAddress, nic, nic_names, route_to};
 pub use watch::{NicEvent, Watch};
 
 /// Why a request failed. Each reads as one sentence for the user.

@@ -6,12 +6,11 @@ use std::collections::BTreeMap;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-use libc::c_int;
 use rustix::net::{RecvFlags, recv};
-use socket2::{Domain, SockFilter, Socket, Type};
+use socket2::{Socket, Type};
 
 use crate::netlink::{self, NetlinkError};
-use crate::sockets::{link_layer, set_option};
+use crate::sockets::{filter, link_layer, packet_socket};
 
 const UDP: u8 = 17;
 /// ICMP of IPv4 and IPv6, and its type "destination unreachable".
@@ -53,14 +52,11 @@ impl Ear {
     }
 
     fn open_at(index: u32) -> io::Result<Self> {
-        // Of protocol 0 it receives nothing until it is bound.
-        let socket = Socket::new(Domain::PACKET, Type::DGRAM, None)?;
-        socket.set_nonblocking(true)?;
-        let on: c_int = 1;
-        set_option(&socket, libc::SOL_PACKET, libc::PACKET_IGNORE_OUTGOING, &on)?;
-        socket.attach_filter(&short_datagrams())?;
+        let socket = packet_socket(Type::DGRAM)?;
+        // Packets that are short; this kind of socket has taken the Ethernet header off.
+        let head = u32::try_from(HEAD).unwrap_or_default();
+        socket.attach_filter(&filter(libc::BPF_W | libc::BPF_LEN, (libc::BPF_JGE, LONGEST), false, head))?;
         let all = u16::try_from(libc::ETH_P_ALL).unwrap_or_default();
-        let index = c_int::try_from(index).map_err(io::Error::other)?;
         socket.bind(&link_layer(index, all, [0; 6]))?;
         Ok(Self(socket))
     }
@@ -124,18 +120,6 @@ impl<'a> Headers<'a> {
             _ => None,
         }
     }
-}
-
-/// A filter for packets that are short; the kind of socket has taken the Ethernet header off.
-fn short_datagrams() -> [SockFilter; 4] {
-    let code =
-        |parts: &[u32]| u16::try_from(parts.iter().fold(0, |all, part| all | part)).unwrap_or_default();
-    [
-        SockFilter::new(code(&[libc::BPF_LD, libc::BPF_W, libc::BPF_LEN]), 0, 0, 0),
-        SockFilter::new(code(&[libc::BPF_JMP, libc::BPF_JGE, libc::BPF_K]), 1, 0, LONGEST),
-        SockFilter::new(code(&[libc::BPF_RET, libc::BPF_K]), 0, 0, u32::try_from(HEAD).unwrap_or_default()),
-        SockFilter::new(code(&[libc::BPF_RET, libc::BPF_K]), 0, 0, 0),
-    ]
 }
 
 #[cfg(test)]

@@ -7,14 +7,12 @@ use std::collections::BTreeSet;
 use std::io;
 use std::time::{Duration, Instant};
 
-use libc::c_int;
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::net::{RecvFlags, recv};
 use rustix::rand::{GetRandomFlags, getrandom};
-use socket2::{Domain, Socket, Type};
+use socket2::{Socket, Type};
 
 use crate::netlink::{self, Nic};
-use crate::sockets::{link_layer, set_option};
+use crate::sockets::{link_layer, packet_socket, wait_readable};
 
 /// The second EtherType for local experiments; the first one is that of cells.
 const ETHER_TYPE: u16 = 0x88b6;
@@ -44,7 +42,12 @@ pub fn shared_segments(nics: &[String], wait: Duration) -> io::Result<BTreeSet<(
         }
     }
     let (mut found, deadline) = (BTreeSet::new(), Instant::now() + wait);
-    while wait_for_any(&stations, deadline)? {
+    loop {
+        let left = deadline.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return Ok(found);
+        }
+        wait_readable(stations.iter().flatten().map(|station| &station.socket), left)?;
         for (at, station) in stations.iter().enumerate() {
             let Some(station) = station else { continue };
             while let Some(from) = station.receive(&token) {
@@ -55,7 +58,6 @@ pub fn shared_segments(nics: &[String], wait: Duration) -> io::Result<BTreeSet<(
             }
         }
     }
-    Ok(found)
 }
 
 impl Station {
@@ -65,25 +67,16 @@ impl Station {
         if !nic.admin_up || !nic.carrier || nic.mac.is_none() {
             return Ok(None);
         }
-        // Of protocol 0 it receives nothing until it is bound.
-        let socket = Socket::new(Domain::PACKET, Type::DGRAM, None)?;
-        socket.set_nonblocking(true)?;
-        let on: c_int = 1;
-        set_option(&socket, libc::SOL_PACKET, libc::PACKET_IGNORE_OUTGOING, &on)?;
-        let station = Self { nic, socket };
-        station.socket.bind(&link_layer(station.index(), ETHER_TYPE, [0; 6]))?;
-        Ok(Some(station))
-    }
-
-    fn index(&self) -> c_int {
-        c_int::try_from(self.nic.index).unwrap_or_default()
+        let socket = packet_socket(Type::DGRAM)?;
+        socket.bind(&link_layer(nic.index, ETHER_TYPE, [0; 6]))?;
+        Ok(Some(Self { nic, socket }))
     }
 
     fn ask(&self, token: &[u8; TOKEN], number: u8) -> io::Result<()> {
         let mut payload = [0; PAYLOAD];
         payload[..TOKEN].copy_from_slice(token);
         payload[TOKEN] = number;
-        let to = link_layer(self.index(), ETHER_TYPE, TO_ALL);
+        let to = link_layer(self.nic.index, ETHER_TYPE, TO_ALL);
         self.socket.send_to(&payload, &to).map(drop)
     }
 
@@ -96,20 +89,5 @@ impl Station {
                 return Some(payload[TOKEN]);
             }
         }
-    }
-}
-
-/// Waits until a frame has come; `false`: the time is over.
-fn wait_for_any(stations: &[Option<Station>], deadline: Instant) -> io::Result<bool> {
-    let left = deadline.saturating_duration_since(Instant::now());
-    if left.is_zero() {
-        return Ok(false);
-    }
-    let mut fds: Vec<_> =
-        stations.iter().flatten().map(|station| PollFd::new(&station.socket, PollFlags::IN)).collect();
-    let timeout = Timespec::try_from(left).map_err(io::Error::other)?;
-    match poll(&mut fds, Some(&timeout)) {
-        Ok(_) | Err(rustix::io::Errno::INTR) => Ok(true),
-        Err(error) => Err(error.into()),
     }
 }

@@ -3,10 +3,12 @@
 use std::io::{self, ErrorKind, IoSlice};
 use std::mem;
 use std::os::fd::{AsFd, AsRawFd};
+use std::time::Duration;
 
 use libc::{c_int, c_uint, mmsghdr, msghdr, sockaddr_ll, socklen_t};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::net::sockopt;
-use socket2::{Domain, SockAddr, SockAddrStorage, Socket, Type};
+use socket2::{Domain, SockAddr, SockAddrStorage, SockFilter, Socket, Type};
 
 use crate::Notice;
 use crate::link::{RUN_MAX, SEGMENTS_MAX, Sent};
@@ -22,14 +24,98 @@ pub(crate) fn set_option<T>(socket: impl AsFd, level: c_int, option: c_int, valu
     check(unsafe { libc::setsockopt(fd, level, option, std::ptr::from_ref(value).cast(), length_of::<T>()) })
 }
 
+/// A packet socket for what comes in, non-blocking. Of protocol 0 it receives nothing until it is bound: else frames of other NICs
+/// would come first.
+pub(crate) fn packet_socket(kind: Type) -> io::Result<Socket> {
+    let socket = Socket::new(Domain::PACKET, kind, None)?;
+    socket.set_nonblocking(true)?;
+    let on: c_int = 1;
+    set_option(&socket, libc::SOL_PACKET, libc::PACKET_IGNORE_OUTGOING, &on)?;
+    Ok(socket)
+}
+
+/// A filter of one question: what is loaded, how it is compared with what, and so many bytes that are kept where the answer is `wanted`.
+pub(crate) fn filter(load: u32, (compare, value): (u32, u32), wanted: bool, bytes: u32) -> [SockFilter; 4] {
+    let step = |code: u32, ways: [u8; 2], value| {
+        SockFilter::new(u16::try_from(code).unwrap_or_default(), ways[0], ways[1], value)
+    };
+    let ways = [u8::from(!wanted), u8::from(wanted)];
+    let end = |bytes| step(libc::BPF_RET | libc::BPF_K, [0, 0], bytes);
+    let compare = step(libc::BPF_JMP | libc::BPF_K | compare, ways, value);
+    [step(libc::BPF_LD | load, [0, 0], 0), compare, end(bytes), end(0)]
+}
+
+/// Packets that a packet socket took, and that it lost, since the last call.
+pub(crate) fn packet_statistics(socket: impl AsFd) -> io::Result<[u32; 2]> {
+    let mut counted = libc::tpacket_stats_v3 { tp_packets: 0, tp_drops: 0, tp_freeze_q_cnt: 0 };
+    let mut length = length_of::<libc::tpacket_stats_v3>();
+    let (fd, into) = (socket.as_fd().as_raw_fd(), (&raw mut counted).cast());
+    // SAFETY: the kernel writes at most `length` bytes into a struct of that length, whose fields are integers.
+    check(unsafe { libc::getsockopt(fd, libc::SOL_PACKET, libc::PACKET_STATISTICS, into, &raw mut length) })?;
+    Ok([counted.tp_packets, counted.tp_drops])
+}
+
+/// The VLAN tag that the kernel took off a frame: its type and its control information, as they stood there.
+pub(crate) fn vlan_tag(status: u32, kind: u16, control: u16) -> Option<[u8; 4]> {
+    let valid = libc::TP_STATUS_VLAN_VALID | libc::TP_STATUS_VLAN_TPID_VALID;
+    let ([a, b], [c, d]) = (kind.to_be_bytes(), control.to_be_bytes());
+    (status & valid == valid).then_some([a, b, c, d])
+}
+
+/// What a control message of this kind says, which the kernel has written beside what was received.
+///
+/// # Safety
+/// The message names as many control bytes as the kernel has written, which are alive, and such a message holds a `T`.
+pub(crate) unsafe fn control<T>(message: &msghdr, level: c_int, kind: c_int) -> Option<T> {
+    // SAFETY: by the caller's promise.
+    let mut next = unsafe { libc::CMSG_FIRSTHDR(message) };
+    // SAFETY: CMSG_FIRSTHDR and CMSG_NXTHDR give null or a whole header inside the control bytes.
+    while let Some(header) = unsafe { next.as_ref() } {
+        if (header.cmsg_level, header.cmsg_type) == (level, kind) {
+            // SAFETY: by the caller's promise; it may be aligned in any way.
+            return Some(unsafe { libc::CMSG_DATA(header).cast::<T>().read_unaligned() });
+        }
+        // SAFETY: as above.
+        next = unsafe { libc::CMSG_NXTHDR(message, header) };
+    }
+    None
+}
+
+/// A request about the device of this name.
+/// Errors: no device can have that name.
+pub(crate) fn request_for(device: &str) -> io::Result<libc::ifreq> {
+    // SAFETY: a request of zeros is a valid one.
+    let mut request: libc::ifreq = unsafe { mem::zeroed() };
+    if device.len() >= request.ifr_name.len() {
+        return Err(io::ErrorKind::InvalidInput.into());
+    }
+    for (to, from) in request.ifr_name.iter_mut().zip(device.bytes()) {
+        *to = from.cast_signed();
+    }
+    Ok(request)
+}
+
+/// Waits until one of these can be read, for at most so long; a signal ends it, too.
+pub(crate) fn wait_readable<'a>(
+    sockets: impl IntoIterator<Item = &'a Socket>,
+    limit: Duration,
+) -> io::Result<()> {
+    let mut fds: Vec<_> = sockets.into_iter().map(|socket| PollFd::new(socket, PollFlags::IN)).collect();
+    let limit = Timespec::try_from(limit).map_err(io::Error::other)?;
+    match poll(&mut fds, Some(&limit)) {
+        Ok(_) | Err(rustix::io::Errno::INTR) => Ok(()),
+        Err(error) => Err(error.into()),
+    }
+}
+
 /// Where a packet socket of this protocol is bound to, or whom it sends to.
-pub(crate) fn link_layer(index: c_int, protocol: u16, mac: [u8; 6]) -> SockAddr {
+pub(crate) fn link_layer(index: u32, protocol: u16, mac: [u8; 6]) -> SockAddr {
     let mut storage = SockAddrStorage::zeroed();
     // SAFETY: the storage has room for any address, and all zeroes are one of a packet socket.
     let address: &mut sockaddr_ll = unsafe { storage.view_as() };
     address.sll_family = u16::try_from(libc::AF_PACKET).unwrap_or_default();
     address.sll_protocol = protocol.to_be();
-    address.sll_ifindex = index;
+    address.sll_ifindex = index.cast_signed();
     address.sll_halen = 6;
     address.sll_addr[..mac.len()].copy_from_slice(&mac);
     // SAFETY: so many bytes of the storage are an address of that family.
@@ -196,7 +282,7 @@ const ETHERNET: usize = 14;
 #[derive(Debug)]
 pub struct DeviceSocket {
     socket: Socket,
-    index: c_int,
+    index: u32,
 }
 
 impl DeviceSocket {
@@ -205,7 +291,7 @@ impl DeviceSocket {
         // Of protocol 0 and not bound, it receives nothing.
         let socket = Socket::new(Domain::PACKET, Type::RAW, None)?;
         socket.set_nonblocking(true)?;
-        Ok(Self { socket, index: c_int::try_from(index).map_err(|_| io::ErrorKind::InvalidInput)? })
+        Ok(Self { socket, index })
     }
 
     /// Sends a frame with its Ethernet header.

@@ -10,18 +10,17 @@
 //! Source: Linux `drivers/net/tun.c`, `include/uapi/linux/if_tun.h`.
 
 use std::io::{self, IoSlice, IoSliceMut};
-use std::mem;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use libc::{c_char, c_int, c_short, c_uint, c_ulong};
+use libc::{c_int, c_short, c_uint, c_ulong};
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 use thiserror::Error;
 
 use crate::Notice;
 use crate::gate::Gates;
-use crate::sockets::check;
+use crate::sockets::{check, request_for};
 
 /// Length of the `virtio_net_hdr` before each frame, bytes.
 pub const VNET_HDR_LEN: usize = 10;
@@ -332,11 +331,7 @@ fn open_driver(name: &str) -> Result<OwnedFd, TapError> {
 
 #[expect(clippy::cast_possible_truncation, reason = "an ifreq carries the low 16 bits of the flags")]
 fn attach(file: &OwnedFd, name: &str, flags: c_int) -> io::Result<()> {
-    // SAFETY: all zeroes are a valid ifreq.
-    let mut request: libc::ifreq = unsafe { mem::zeroed() };
-    for (to, from) in request.ifr_name.iter_mut().zip(name.bytes().take(NAME_MAX)) {
-        *to = from as c_char;
-    }
+    let mut request = request_for(name)?;
     request.ifr_ifru.ifru_flags = flags as c_short;
     // SAFETY: TUNSETIFF reads and writes one ifreq, which lives until the call returns.
     check(unsafe { libc::ioctl(file.as_raw_fd(), libc::TUNSETIFF, &raw mut request) })

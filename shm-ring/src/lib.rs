@@ -29,16 +29,32 @@ extern crate alloc;
 extern crate std;
 
 pub mod count;
-pub mod memory;
-mod presence;
 pub mod receiver;
 pub mod seat;
 pub mod sender;
 pub mod shape;
 
 pub use count::Count;
-pub use memory::Memory;
 pub use receiver::{Message, Receiver};
 pub use seat::{Faults, Seat};
 pub use sender::{Sender, Unsent};
 pub use shape::{HEADER, MESSAGE_MAX, Shape, ShapeError, Window};
+
+/// Memory that others write at the same time, by offsets from its beginning.
+///
+/// An implementation checks every offset and panics when one lies outside: offsets come from this crate's own
+/// arithmetic, never from the memory.
+pub trait Memory {
+    /// The word at `at`, a multiple of 8. What was written before it was stored is seen by whoever has loaded it
+    /// (acquire).
+    fn load(&self, at: usize) -> u64;
+
+    /// Stores a word at `at`, a multiple of 8, after all that was read and written before (release).
+    fn store(&self, at: usize, word: u64);
+
+    /// Copies out what lies from `at` on, a multiple of 8. Others may write meanwhile; then the bytes are any.
+    fn read(&self, at: usize, into: &mut [u8]);
+
+    /// Copies `bytes` in from `at` on.
+    fn write(&self, at: usize, bytes: &[u8]);
+}

@@ -4,8 +4,8 @@
 //! impossible, the messages behind it cannot be found either, so the receiver skips all that is there, and reads the
 //! next message from where it begins.
 
+use crate::Memory;
 use crate::count::Count;
-use crate::memory::Memory;
 use crate::shape::{HEAD, MESSAGE_MAX, Window};
 
 /// A message that was taken.

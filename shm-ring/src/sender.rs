@@ -5,8 +5,8 @@
 
 use core::ops::Deref;
 
+use crate::Memory;
 use crate::count::Count;
-use crate::memory::Memory;
 use crate::receiver::Message;
 use crate::shape::{HEAD, Window};
 

@@ -10,6 +10,8 @@ use std::time::Duration;
 
 use libc::{sockaddr_ll, tpacket_block_desc, tpacket_hdr_v1, tpacket_hdr_variant1, tpacket3_hdr};
 
+use crate::sockets::vlan_tag;
+
 /// Where the status of a block stands in it.
 pub(super) const STATUS: usize = HEAD + offset_of!(tpacket_hdr_v1, block_status);
 
@@ -77,7 +79,8 @@ fn packet(from: &[u8]) -> Option<Packet<'_>> {
         cast: cast(*from.get(CAST)?),
         length: word(from, offset_of!(tpacket3_hdr, tp_len))?,
         bytes: from.get(begins..begins.checked_add(kept)?)?,
-        tag: tag(status, half(from, TAG_KIND)?, word(from, TAG)?),
+        // The control information stands in the lower half of a word.
+        tag: vlan_tag(status, half(from, TAG_KIND)?, u16::try_from(word(from, TAG)? & 0xffff).ok()?),
     })
 }
 
@@ -89,12 +92,6 @@ fn cast(kind: u8) -> Cast {
         libc::PACKET_OUTGOING => Cast::Sent,
         _ => Cast::Other,
     }
-}
-
-fn tag(status: u32, kind: u16, control: u32) -> Option<[u8; 4]> {
-    let valid = libc::TP_STATUS_VLAN_VALID | libc::TP_STATUS_VLAN_TPID_VALID;
-    let ([a, b], [.., c, d]) = (kind.to_be_bytes(), control.to_be_bytes());
-    (status & valid == valid).then_some([a, b, c, d])
 }
 
 fn word(bytes: &[u8], at: usize) -> Option<u32> {

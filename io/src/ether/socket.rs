@@ -10,13 +10,13 @@ use std::net::SocketAddr;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::{mem, ptr};
 
-use libc::{c_int, c_uint, iovec, mmsghdr, sockaddr_ll};
-use socket2::{Domain, SockAddr, SockFilter, Socket, Type};
+use libc::{c_uint, iovec, mmsghdr, sockaddr_ll};
+use socket2::{SockAddr, Socket, Type};
 
 use super::frame::{ETHER_TYPE, GROUP, HEAD, Mac, address_of, cell_length, head};
 use crate::link::{RUN_MAX, ReceiveBuffer, SEGMENTS_MAX, Sent};
 use crate::run::Run;
-use crate::sockets::{self, BATCH, length_of, link_layer, send_messages, set_option};
+use crate::sockets::{self, BATCH, filter, length_of, link_layer, packet_socket, send_messages, set_option};
 
 /// A packet socket, non-blocking.
 #[derive(Debug)]
@@ -26,15 +26,10 @@ impl CellSocket {
     /// Opens a socket for the cells of `port` on the NIC of this index. Wants CAP_NET_RAW.
     pub(super) fn open(index: u32, port: u16) -> Result<Self, (&'static str, io::Error)> {
         let failed = |step| move |source| (step, source);
-        // Of protocol 0 it receives nothing until it is bound: else frames of other NICs would come first.
-        let socket = Socket::new(Domain::PACKET, Type::DGRAM, None).map_err(failed("opening a socket"))?;
-        socket.set_nonblocking(true).map_err(failed("O_NONBLOCK"))?;
-        let opened = Self(socket);
-        let on: c_int = 1;
-        let ignored = set_option(&opened.0, libc::SOL_PACKET, libc::PACKET_IGNORE_OUTGOING, &on);
-        ignored.map_err(failed("PACKET_IGNORE_OUTGOING"))?;
-        opened.0.attach_filter(&cells_of(port)).map_err(failed("SO_ATTACH_FILTER"))?;
-        let index = c_int::try_from(index).map_err(|_| ("bind", io::ErrorKind::InvalidInput.into()))?;
+        let opened = Self(packet_socket(Type::DGRAM).map_err(failed("opening a socket"))?);
+        // All sockets of a NIC see all frames of the EtherType: those of this one begin with the port.
+        let cells = filter(libc::BPF_H | libc::BPF_ABS, (libc::BPF_JEQ, port.into()), true, u32::MAX);
+        opened.0.attach_filter(&cells).map_err(failed("SO_ATTACH_FILTER"))?;
         opened.0.bind(&link_layer(index, ETHER_TYPE, [0; 6])).map_err(failed("bind"))?;
         opened.join(index).map_err(failed("joining the multicast group"))?;
         Ok(opened)
@@ -53,11 +48,11 @@ impl CellSocket {
     }
 
     /// Lets the NIC receive for the group; that ends with the socket.
-    fn join(&self, index: c_int) -> io::Result<()> {
+    fn join(&self, index: u32) -> io::Result<()> {
         let mut mr_address = [0; 8];
         mr_address[..GROUP.len()].copy_from_slice(&GROUP);
         let request = libc::packet_mreq {
-            mr_ifindex: index,
+            mr_ifindex: index.cast_signed(),
             mr_type: u16::try_from(libc::PACKET_MR_MULTICAST).unwrap_or_default(),
             mr_alen: 6,
             mr_address,
@@ -78,18 +73,6 @@ pub(super) fn mac_in(address: &sockaddr_ll) -> Mac {
     [a, b, c, d, e, f]
 }
 
-/// A filter for frames that begin with this port: all sockets of a NIC see all frames of the EtherType.
-fn cells_of(port: u16) -> [SockFilter; 4] {
-    let code =
-        |parts: &[u32]| u16::try_from(parts.iter().fold(0, |all, part| all | part)).unwrap_or_default();
-    [
-        SockFilter::new(code(&[libc::BPF_LD, libc::BPF_H, libc::BPF_ABS]), 0, 0, 0),
-        SockFilter::new(code(&[libc::BPF_JMP, libc::BPF_JEQ, libc::BPF_K]), 0, 1, port.into()),
-        SockFilter::new(code(&[libc::BPF_RET, libc::BPF_K]), 0, 0, u32::MAX),
-        SockFilter::new(code(&[libc::BPF_RET, libc::BPF_K]), 0, 0, 0),
-    ]
-}
-
 // Send by the packet socket: a run by as few calls of `sendmmsg` as possible, a frame per cell.
 
 /// Most pieces per `sendmmsg`: the head, the header of a cell, and one or two pieces of its payload.
@@ -98,7 +81,7 @@ const PIECES: usize = 160;
 /// Where a run goes.
 pub(super) struct Way {
     /// Index of the NIC.
-    pub(super) index: i32,
+    pub(super) index: u32,
     /// The NIC at the other end.
     pub(super) to: Mac,
     pub(super) port: u16,

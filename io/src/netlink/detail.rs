@@ -2,17 +2,13 @@
 //!
 //! For people who look for faults; a running bundle asks for what its NICs have counted.
 
-use std::net::IpAddr;
-
 use netlink_packet_core::NLM_F_ACK;
 use netlink_packet_route::RouteNetlinkMessage;
-use netlink_packet_route::address::{
-    AddressAttribute, AddressFlags, AddressHeaderFlags, AddressMessage, AddressScope,
-};
 use netlink_packet_route::link::{LinkAttribute, LinkInfo, LinkMessage, Stats64};
 use netlink_sys::protocols::NETLINK_ROUTE;
 
-use super::{NetlinkError, Nic, dump, exchange};
+use super::nic::{addresses, nics};
+use super::{NetlinkError, Nic, NicAddress, exchange};
 
 /// A network device and what is known of it besides [`Nic`].
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -65,19 +61,6 @@ pub struct NicStatistics {
     pub collisions: u64,
 }
 
-/// An address of a NIC.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct NicAddress {
-    /// The address.
-    pub address: IpAddr,
-    /// Whether it is of the scope of one link.
-    pub is_link_local: bool,
-    /// Whether the kernel still looks whether another machine has it (DAD), and does not let it be used meanwhile.
-    pub is_tentative: bool,
-    /// Whether another machine had it.
-    pub is_duplicate: bool,
-}
-
 impl NicDetail {
     fn from_message(message: &LinkMessage) -> Self {
         let mut detail = Self {
@@ -128,23 +111,10 @@ impl From<&Stats64> for NicStatistics {
 
 /// All NICs in this thread's network namespace.
 pub fn nic_details() -> Result<Vec<NicDetail>, NetlinkError> {
-    let links = dump(RouteNetlinkMessage::GetLink(LinkMessage::default()))
-        .map_err(|error| NetlinkError::new("list the NICs", error))?;
-    let mut details: Vec<NicDetail> = links
-        .iter()
-        .filter_map(|answer| match answer {
-            RouteNetlinkMessage::NewLink(message) => Some(NicDetail::from_message(message)),
-            _ => None,
-        })
-        .collect();
-    let addresses = dump(RouteNetlinkMessage::GetAddress(AddressMessage::default()))
-        .map_err(|error| NetlinkError::new("list the addresses", error))?;
-    for answer in &addresses {
-        let RouteNetlinkMessage::NewAddress(message) = answer else { continue };
-        let detail = details.iter_mut().find(|detail| detail.nic.index == message.header.index);
-        if let Some(detail) = detail {
-            detail.addresses.extend(address(message));
-        }
+    let mut details = nics(NicDetail::from_message)?;
+    for (index, address) in addresses()? {
+        let detail = details.iter_mut().find(|detail| detail.nic.index == index);
+        detail.into_iter().for_each(|detail| detail.addresses.push(address));
     }
     Ok(details)
 }
@@ -166,26 +136,6 @@ pub fn nic_statistics(index: u32) -> Result<NicStatistics, NetlinkError> {
 fn kind(info: &LinkInfo) -> Option<String> {
     let LinkInfo::Kind(kind) = info else { return None };
     Some(kind.to_string())
-}
-
-/// `IFA_LOCAL` is the NIC's own address; without it, as for IPv6, `IFA_ADDRESS` is.
-fn address(message: &AddressMessage) -> Option<NicAddress> {
-    let (mut local, mut own, mut optimistic) = (None, None, false);
-    for attribute in &message.attributes {
-        match attribute {
-            AddressAttribute::Local(address) => local = Some(*address),
-            AddressAttribute::Address(address) => own = Some(*address),
-            AddressAttribute::Flags(flags) => optimistic = flags.contains(AddressFlags::Optimistic),
-            _ => {}
-        }
-    }
-    let flags = message.header.flags;
-    Some(NicAddress {
-        address: local.or(own)?,
-        is_link_local: message.header.scope == AddressScope::Link,
-        is_tentative: flags.contains(AddressHeaderFlags::Tentative) && !optimistic,
-        is_duplicate: flags.contains(AddressHeaderFlags::Dadfailed),
-    })
 }
 
 #[cfg(test)]

@@ -85,7 +85,7 @@ impl Nic {
 /// The NIC of that name in this thread's network namespace.
 /// Errors: [`NetlinkError::UnknownNic`], which names the NICs that there are.
 pub fn nic(name: &str) -> Result<Nic, NetlinkError> {
-    let nics = nics()?;
+    let nics = nics(Nic::from_message)?;
     let Some(found) = nics.iter().find(|nic| nic.name == name) else {
         let names = nics.into_iter().map(|nic| nic.name).collect();
         return Err(NetlinkError::UnknownNic { name: name.to_owned(), names });
@@ -96,45 +96,76 @@ pub fn nic(name: &str) -> Result<Nic, NetlinkError> {
 
 /// The names of all NICs in this thread's network namespace.
 pub fn nic_names() -> Result<Vec<String>, NetlinkError> {
-    Ok(nics()?.into_iter().map(|nic| nic.name).collect())
+    Ok(nics(Nic::from_message)?.into_iter().map(|nic| nic.name).collect())
 }
 
-fn nics() -> Result<Vec<Nic>, NetlinkError> {
+/// What is understood `of` the message about each NIC.
+pub(super) fn nics<T>(of: fn(&LinkMessage) -> T) -> Result<Vec<T>, NetlinkError> {
     let answers = dump(RouteNetlinkMessage::GetLink(LinkMessage::default()))
         .map_err(|error| NetlinkError::new("list the NICs", error))?;
     let nics = answers.iter().filter_map(|answer| match answer {
-        RouteNetlinkMessage::NewLink(message) => Some(Nic::from_message(message)),
+        RouteNetlinkMessage::NewLink(message) => Some(of(message)),
         _ => None,
     });
     Ok(nics.collect())
 }
 
-fn link_local(index: u32) -> Result<Option<Ipv6Addr>, NetlinkError> {
-    let mut request = AddressMessage::default();
-    request.header.family = AddressFamily::Inet6;
-    let answers = dump(RouteNetlinkMessage::GetAddress(request))
-        .map_err(|error| NetlinkError::new("list the addresses", error))?;
-    Ok(answers.iter().find_map(|answer| match answer {
-        RouteNetlinkMessage::NewAddress(message) if message.header.index == index => usable(message),
-        _ => None,
-    }))
+/// An address of a NIC.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct NicAddress {
+    /// The address.
+    pub address: IpAddr,
+    /// Whether it is of the scope of one link.
+    pub is_link_local: bool,
+    /// Whether the kernel still looks whether another machine has it (DAD), and does not let it be used meanwhile.
+    pub is_tentative: bool,
+    /// Whether another machine had it.
+    pub is_duplicate: bool,
 }
 
-/// The link-local address in the message, unless it is still being checked or was found twice.
-fn usable(message: &AddressMessage) -> Option<Ipv6Addr> {
-    let unusable = AddressHeaderFlags::Tentative | AddressHeaderFlags::Dadfailed;
-    let optimistic = message.attributes.iter().any(|attribute| {
-        matches!(attribute, AddressAttribute::Flags(flags) if flags.contains(AddressFlags::Optimistic))
-    });
-    if message.header.scope != AddressScope::Link
-        || (message.header.flags.intersects(unusable) && !optimistic)
-    {
-        return None;
+impl NicAddress {
+    /// `IFA_LOCAL` is the NIC's own address; without it, as for IPv6, `IFA_ADDRESS` is.
+    pub(super) fn from_message(message: &AddressMessage) -> Option<Self> {
+        let (mut local, mut own, mut optimistic) = (None, None, false);
+        for attribute in &message.attributes {
+            match attribute {
+                AddressAttribute::Local(address) => local = Some(*address),
+                AddressAttribute::Address(address) => own = Some(*address),
+                AddressAttribute::Flags(flags) => optimistic = flags.contains(AddressFlags::Optimistic),
+                _ => {}
+            }
+        }
+        let flags = message.header.flags;
+        Some(Self {
+            address: local.or(own)?,
+            is_link_local: message.header.scope == AddressScope::Link,
+            is_tentative: flags.contains(AddressHeaderFlags::Tentative) && !optimistic,
+            is_duplicate: flags.contains(AddressHeaderFlags::Dadfailed),
+        })
     }
-    message.attributes.iter().find_map(|attribute| match attribute {
-        AddressAttribute::Address(IpAddr::V6(address)) if address.is_unicast_link_local() => Some(*address),
+}
+
+/// The addresses of all NICs, each with the index of its NIC.
+pub(super) fn addresses() -> Result<Vec<(u32, NicAddress)>, NetlinkError> {
+    let answers = dump(RouteNetlinkMessage::GetAddress(AddressMessage::default()))
+        .map_err(|error| NetlinkError::new("list the addresses", error))?;
+    let addresses = answers.iter().filter_map(|answer| match answer {
+        RouteNetlinkMessage::NewAddress(message) => {
+            Some((message.header.index, NicAddress::from_message(message)?))
+        }
         _ => None,
-    })
+    });
+    Ok(addresses.collect())
+}
+
+/// The link-local address of a NIC that is neither being checked nor another machine's.
+fn link_local(index: u32) -> Result<Option<Ipv6Addr>, NetlinkError> {
+    let own = addresses()?.into_iter().filter(|(nic, _)| *nic == index).map(|(_, address)| address);
+    let mut usable = own.filter(|own| own.is_link_local && !own.is_tentative && !own.is_duplicate);
+    Ok(usable.find_map(|own| match own.address {
+        IpAddr::V6(address) if address.is_unicast_link_local() => Some(address),
+        _ => None,
+    }))
 }
 
 /// Index of the NIC by which a packet from `source` to `destination` would leave; `None`: there is no route.

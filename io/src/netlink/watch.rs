@@ -6,11 +6,11 @@ use std::net::IpAddr;
 use std::os::fd::{AsFd, BorrowedFd};
 
 use netlink_packet_core::NetlinkPayload;
-use netlink_packet_route::address::{AddressAttribute, AddressMessage};
+use netlink_packet_route::address::AddressMessage;
 use netlink_packet_route::{AddressFamily, RouteNetlinkMessage};
 use netlink_sys::{Socket, SocketAddr, protocols::NETLINK_ROUTE};
 
-use super::{NetlinkError, Nic, RECEIVE_ROOM, parse};
+use super::{NetlinkError, Nic, NicAddress, RECEIVE_ROOM, parse};
 
 /// A change of a NIC in this network namespace.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -106,15 +106,7 @@ fn event(payload: &Option<NetlinkPayload<RouteNetlinkMessage>>) -> Option<NicEve
     }
 }
 
-/// `IFA_LOCAL` is the NIC's own address; without it, as for IPv6, `IFA_ADDRESS` is.
 fn address_event(message: &AddressMessage, gone: bool) -> Option<NicEvent> {
-    let local = message.attributes.iter().find_map(|attribute| match attribute {
-        AddressAttribute::Local(address) => Some(*address),
-        _ => None,
-    });
-    let own = message.attributes.iter().find_map(|attribute| match attribute {
-        AddressAttribute::Address(address) => Some(*address),
-        _ => None,
-    });
-    local.or(own).map(|address| NicEvent::Address { index: message.header.index, address, gone })
+    let NicAddress { address, .. } = NicAddress::from_message(message)?;
+    Some(NicEvent::Address { index: message.header.index, address, gone })
 }

@@ -5,12 +5,12 @@ use std::mem;
 use std::os::fd::{AsRawFd, BorrowedFd};
 use std::ptr;
 
-use libc::{c_int, c_uint, cmsghdr, iovec, mmsghdr, msghdr};
+use libc::{c_int, c_uint, iovec, mmsghdr};
 use socket2::{SockAddr, SockAddrStorage};
 
 use super::RECEIVE_MAX;
 use crate::link::ReceiveBuffer;
-use crate::sockets::length_of;
+use crate::sockets::{control, length_of};
 
 /// Room for the one control message that the kernel may write, the GRO segment size.
 #[derive(Clone, Copy)]
@@ -44,8 +44,10 @@ pub(super) fn receive(socket: BorrowedFd<'_>, buffers: &mut [ReceiveBuffer<'_>])
         let buffer = &mut buffers[slot];
         let truncated = header.msg_flags & libc::MSG_TRUNC != 0;
         buffer.len = if truncated { 0 } else { messages[slot].msg_len as usize };
-        // SAFETY: the kernel has written `msg_controllen` bytes of control messages to `controls[slot]`.
-        let segment = unsafe { gro_segment(header) };
+        // SAFETY: the kernel has written `msg_controllen` bytes of control messages to `controls[slot]`; that of UDP_GRO is one int.
+        let segment: Option<c_int> = unsafe { control(header, libc::SOL_UDP, libc::UDP_GRO) };
+        let segment = segment.and_then(|segment| usize::try_from(segment).ok());
+        // Without one it is a single datagram.
         buffer.segment = segment.unwrap_or(buffer.len).max(1);
         // SAFETY: the kernel has written `msg_namelen` bytes of an address, and zeroes lie behind them.
         let address = unsafe { SockAddr::new(address, header.msg_namelen) };
@@ -75,25 +77,4 @@ unsafe fn receive_messages(socket: BorrowedFd<'_>, messages: &mut [mmsghdr]) -> 
             error => return Err(error),
         }
     }
-}
-
-/// The segment size of coalesced datagrams; `None` when the message is a single datagram.
-///
-/// # Safety
-/// `header` points to `msg_controllen` bytes of control messages written by the kernel.
-unsafe fn gro_segment(header: &msghdr) -> Option<usize> {
-    // SAFETY: by the caller's promise.
-    let mut control: *const cmsghdr = unsafe { libc::CMSG_FIRSTHDR(header) };
-    while !control.is_null() {
-        // SAFETY: CMSG_FIRSTHDR and CMSG_NXTHDR give null or a whole header inside the control room.
-        let (level, kind) = unsafe { ((*control).cmsg_level, (*control).cmsg_type) };
-        if (level, kind) == (libc::SOL_UDP, libc::UDP_GRO) {
-            // SAFETY: the payload of UDP_GRO is one int, perhaps unaligned.
-            let segment = unsafe { libc::CMSG_DATA(control).cast::<c_int>().read_unaligned() };
-            return usize::try_from(segment).ok();
-        }
-        // SAFETY: as above.
-        control = unsafe { libc::CMSG_NXTHDR(header, control) };
-    }
-    None
 }

@@ -436,7 +436,7 @@ fn log_is_full() -> Result<()> {
     let (_reader, pipe) = std::io::pipe()?;
     fcntl(&pipe, FcntlArg::F_SETPIPE_SZ(4_096))?;
     let disk = || OpenOptions::new().write(true).open("/dev/full");
-    for (log, filter) in [(Stdio::from(disk()?), "trace"), (Stdio::from(pipe), "info")] {
+    for (log, filter, changes) in [(Stdio::from(disk()?), "trace", 1), (Stdio::from(pipe), "info", 50)] {
         let mut command = host.command(program(None)?);
         command.args(["up", "--insecure", "--link", "eth1"]).env("TABANE_LOG", filter);
         let mut daemon = command.stdout(disk()?).stderr(log).spawn()?;
@@ -444,7 +444,7 @@ fn log_is_full() -> Result<()> {
             let answer = host.command(program(None)?).args(["status", "--json"]).output()?;
             Ok(answer.status.success().then_some(()))
         })?;
-        for _ in 0..50 {
+        for _ in 0..changes {
             say(host, &[("policy tb0 rr", "policy rr, was "), ("policy tb0 hash", "policy hash, was rr\n")])?;
         }
         say(host, &[("link add tb0 eth2", "link 1 joined\n"), ("down", "")])?;

@@ -95,7 +95,7 @@ fn stolen() -> Result<()> {
     ensure!(!lost.status.success(), "who is not on the list answers: {lost:?}");
 
     bundles[0].upgrade()?;
-    have(&mut bundles[..2], [1, 1, 0])?;
+    have(&mut bundles, [1, 1, 0])?;
     say(topology.host(0), &[("allow tb0 node-public:00", "tabane: ")])?;
     for host in 0..2 {
         say(topology.host(host), &[("allow tb0 --everyone", "every node of the group allowed\n")])?;
