@@ -2,7 +2,7 @@
 //! random for as long as it is told to.
 //!
 //! 1. [`agenda`]: which faults, when, and for how long, all of which follows from the seed; and how each begins and ends.
-//! 2. [`connections`]: what has to live on, every byte of it checked.
+//! 2. [`mod@connections`]: what has to live on, every byte of it checked.
 //! 3. Memory and file descriptors of the daemons, so that what leaks is seen.
 //! 4. What is wanted: nothing lost, nothing damaged, nothing grown.
 //!
