@@ -1,5 +1,5 @@
 //! `tabane up`, `upgrade` and `check` end as another program, `tabaned`: this one reads files, flags and keys with the rights of its
-//! user, that one opens devices and reads no file that a user names.
+//! user, that one opens devices.
 //!
 //! The process stays, with its id, so service managers and who waits for it see no difference.
 
