@@ -30,7 +30,7 @@ pub enum Start {
         /// The rights that its file states; `None`: there is no file.
         access: Option<Access>,
     },
-    /// Looks whether the links of a configuration can be opened here, and ends.
+    /// Checks whether the links of a configuration can be opened here, and ends.
     Check {
         /// The configuration.
         told: Told,

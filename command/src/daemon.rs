@@ -25,7 +25,7 @@ pub(crate) fn upgrade(name: &str, file: Option<&Path>) -> anyhow::Result<()> {
     become_daemon("upgrade", name, &Start::Upgrade { name: name.to_owned(), access })
 }
 
-/// Looks whether the links of a configuration can be opened here.
+/// Checks whether the links of a configuration can be opened here.
 pub(crate) fn check(config: &Config) -> anyhow::Result<()> {
     become_daemon("check", &config.name, &Start::Check { told: Told::of(config) })
 }
