@@ -342,9 +342,11 @@ style: rust
 	$(CARGO) fmt --all -- --check
 	$(CARGO) clippy --locked $(FEATURES) --workspace --all-targets -- -D warnings
 
+# What users install is also compiled without what the lab switches on in `io`.
 # clippy::incompatible_msrv, one of its warnings, knows what std had in the Rust of `rust-version`; cargo itself refuses a
 # dependency that wants a later one. Where another toolchain is in use and that one is installed, it compiles everything.
 lint: style $(TOOLS)/cargo-deny-0.20.2 $(TOOLS)/cargo-machete-0.9.2
+	$(CARGO) check --quiet --locked -p tabane -p tabaned
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --locked $(FEATURES) --no-deps --workspace --document-private-items
 	$(TOOLS)/cargo-deny --locked check --hide-inclusion-graph licenses bans sources
 	@$(TOOLS)/cargo-deny --locked fetch db >/dev/null 2>&1 || { echo "advisories not checked: their database is out of reach"; test "$$TABANE_REQUIRE" != all; exit; } \

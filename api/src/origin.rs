@@ -20,7 +20,7 @@ pub struct Origin {
 }
 
 impl Origin {
-    /// Of a bundle that is started now, in this process's directory. What of a path is no text is replaced: it is told as JSON.
+    /// Of a bundle that is started now, in this process's directory. What of a path is no text is replaced, for JSON carries it.
     pub fn now(file: Option<&Path>, arguments: &[OsString]) -> Origin {
         let file = file.map(|file| std::env::current_dir().unwrap_or_default().join(file));
         let file = file.map(|file| file.to_string_lossy().into_owned().into());

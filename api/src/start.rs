@@ -1,6 +1,6 @@
 //! What `tabane` hands to `tabaned`, the program that it becomes: one JSON line on the standard input of that.
 //!
-//! `tabane` reads files, flags and keys with the rights of its user; the daemon's program reads none. The line has keys, so it
+//! `tabane` reads the file, the flags and the keys with the rights of its user, so that `tabaned` need not. The line has keys, so it
 //! travels by a pipe: arguments are seen by everyone who lists processes, and the environment by some of them.
 
 use std::io::{self, PipeReader, Read, Write};
@@ -30,7 +30,7 @@ pub enum Start {
         /// The rights that its file states; `None`: there is no file.
         access: Option<Access>,
     },
-    /// Looks whether the links of a configuration can be opened here, and ends.
+    /// Checks whether the links of a configuration can be opened here, and ends.
     Check {
         /// The configuration.
         told: Told,

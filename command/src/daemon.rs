@@ -1,5 +1,5 @@
 //! `tabane up`, `upgrade` and `check` end as another program, `tabaned`: this one reads files, flags and keys with the rights of its
-//! user, that one opens devices and reads no file that a user names.
+//! user, that one opens devices.
 //!
 //! The process stays, with its id, so service managers and who waits for it see no difference.
 
@@ -25,7 +25,7 @@ pub(crate) fn upgrade(name: &str, file: Option<&Path>) -> anyhow::Result<()> {
     become_daemon("upgrade", name, &Start::Upgrade { name: name.to_owned(), access })
 }
 
-/// Looks whether the links of a configuration can be opened here.
+/// Checks whether the links of a configuration can be opened here.
 pub(crate) fn check(config: &Config) -> anyhow::Result<()> {
     become_daemon("check", &config.name, &Start::Check { told: Told::of(config) })
 }

@@ -17,7 +17,7 @@
 //!   events       the event log
 //! ```
 //!
-//! The rule of this crate: it has no command line and reads no file that a user names; what it is linked with is a list
+//! The rule of this crate: it has no command line and reads no configuration and no key file; what it is linked with is a list
 //! (`lab/tests/tidy.rs`).
 
 pub mod control;

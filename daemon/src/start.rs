@@ -36,7 +36,7 @@ pub fn main(words: impl Iterator<Item = OsString>) -> ExitCode {
 }
 
 fn begin() -> anyhow::Result<()> {
-    match handed()? {
+    match received()? {
         Start::Up { told, origin } => run::up(&understood(told)?, origin),
         Start::Upgrade { name, access } => run::upgrade(&name, access),
         Start::Check { told } => Ok(run::check_links(&understood(told)?)?),
@@ -44,7 +44,7 @@ fn begin() -> anyhow::Result<()> {
 }
 
 /// What is to be done.
-fn handed() -> anyhow::Result<Start> {
+fn received() -> anyhow::Result<Start> {
     let input = io::stdin();
     if input.is_terminal() {
         let why = "tabaned is no command; allowed: `tabane up`, which starts it and hands it a configuration";
@@ -54,7 +54,7 @@ fn handed() -> anyhow::Result<Start> {
     Start::read(&mut input).context("what tabane hands to tabaned is not understood")
 }
 
-/// The configuration that was told. Its keys stay in it alone.
+/// The configuration that is handed over. Its keys stay in it alone.
 fn understood(mut told: Told) -> anyhow::Result<Config> {
     let config = told.understood();
     told.keys.zeroize();
