@@ -243,20 +243,20 @@ impl Bundle {
 
     /// The kernel reports that `queued` bytes of a link have not left.
     pub fn handle_queue(&mut self, now: Instant, link: u8, queued: usize) {
-        self.links[link].handle_queue(now, queued);
+        self.links[link].queue.handle_queue(now, queued);
     }
 
     /// Whether a link is likely to have a queue, so that the next batches depend on it: the link was busy when the kernel
     /// was last asked, or has got many bytes since.
     #[must_use]
     pub fn wants_queue(&self, link: u8) -> bool {
-        self.links[link].wants_queue()
+        self.links[link].queue.wants_queue()
     }
 
     /// How many bytes may wait in a link: the size for its send buffer.
     #[must_use]
     pub fn queue_limit(&self, link: u8) -> u64 {
-        self.links[link].queue_limit()
+        self.links[link].queue.limit()
     }
 
     /// A buffer to receive into, or `None` when all hold cells that wait.

@@ -1,7 +1,7 @@
 //! Links: what each of this node's links carries, and whether the paths over them to each peer work.
 //!
 //! ```text
-//!   nic        a link's queue and rate                   paths      the paths to one peer, each way
+//!   nic        a link; nic_queue: its queue and rate     paths      the paths to one peer, each way
 //!   nic_load   a NIC's speed, and what others send over it
 //!   outbound   a path as its sender sees it: numbers, receipts;    inbound    as its receiver does: numbers, delay
 //!   heartbeat  what both ends report of paths            heartbeat_pacing   how often
@@ -30,6 +30,7 @@ mod incast;
 mod loss;
 pub(crate) mod nic;
 pub(crate) mod nic_load;
+mod nic_queue;
 pub(crate) mod outbound;
 mod path_mtu;
 pub(crate) mod paths;
@@ -296,8 +297,8 @@ impl Links {
     /// A batch left over a link; heartbeats follow.
     pub(crate) fn handle_sent(&mut self, now: Instant, (index, link): (u16, u8), cells: usize, bytes: usize) {
         let state = &mut self[link];
-        state.handle_sent(bytes);
-        let (sent, packets) = (state.sent(), state.bytes_of(cells, bytes));
+        state.queue.handle_sent(bytes);
+        let (sent, packets) = (state.queue.sent(), state.bytes_of(cells, bytes));
         state.handle_packets(now, packets);
         let Some(paths) = self.paths_mut(index) else { return };
         let all = paths.earned();

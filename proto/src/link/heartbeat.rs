@@ -132,8 +132,8 @@ impl Links {
             ..Heartbeat::default()
         };
         for ((sent, path), link) in heartbeat.sent.iter_mut().zip(&mut *paths.outbound).zip(&**own) {
-            let queued = u32::try_from(link.queued()).unwrap_or(u32::MAX);
-            *sent = Sent { departed: wire_seq(path.numbers.departed(link.departed())), queued };
+            let queued = u32::try_from(link.queue.queued()).unwrap_or(u32::MAX);
+            *sent = Sent { departed: wire_seq(path.numbers.departed(link.queue.departed())), queued };
             heartbeat.sent_links += 1;
         }
         if paths.outbound.iter().any(|path| path.programs.sent() > 0) {
@@ -248,7 +248,7 @@ impl Links {
 
     /// Which cells have come; returns whether more have than were sent.
     fn note_received(&mut self, &PathReport { now, index, link, report, .. }: &PathReport) -> bool {
-        let departed = self[link].departed();
+        let departed = self[link].queue.departed();
         let Some(path) = self.outbound_mut(index, link) else { return false };
         let mut is_ahead = false;
         if let Some(received) = unwrap_seq(report.next, path.receipts.next()) {
@@ -262,7 +262,7 @@ impl Links {
 
     /// How long they took, and how much may be on the way.
     fn handle_way(&mut self, &PathReport { now, written, index, link, report, .. }: &PathReport) {
-        let nic = self[link].wait();
+        let nic = self[link].queue.wait();
         let Some(path) = self.outbound_mut(index, link) else { return };
         let (heartbeats, delay) = (report.heartbeats, report.delay_micros);
         let arrived = Arrived {
