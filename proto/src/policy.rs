@@ -155,8 +155,11 @@ pub(crate) enum InKernel {
 /// Distributes cells over links.
 pub(crate) trait Distribute: fmt::Debug + Send {
     /// How many of the cells that wait go to which link next; `None`: wait until a link takes more. `choices` is not empty
-    /// and sorted by link.
-    fn share(&mut self, choices: &[Choice], waiting: &Waiting) -> Option<Share>;
+    /// and sorted by link. A policy that binds flows is told by [`Self::seat`] alone.
+    fn share(&mut self, choices: &[Choice], waiting: &Waiting) -> Option<Share> {
+        let index = self.seat(choices, waiting)?;
+        Share::all(choices, index, waiting)
+    }
 
     /// The headers that make a flow, if the policy tells flows apart.
     fn layers(&self) -> Option<HashLayers> {

@@ -6,7 +6,7 @@
 //!
 //! Source: Linux bonding (balance-xor); rendezvous hashing, Thaler and Ravishankar 1998.
 
-use super::{Choice, Distribute, InKernel, PolicyOptions, Share, Waiting};
+use super::{Choice, Distribute, InKernel, PolicyOptions, Waiting};
 use crate::policy::classify::{HashLayers, mix};
 
 #[derive(Debug)]
@@ -21,11 +21,6 @@ impl Hash {
 }
 
 impl Distribute for Hash {
-    fn share(&mut self, choices: &[Choice], waiting: &Waiting) -> Option<Share> {
-        let index = self.seat(choices, waiting)?;
-        Share::all(choices, index, waiting)
-    }
-
     fn layers(&self) -> Option<HashLayers> {
         Some(self.layers)
     }

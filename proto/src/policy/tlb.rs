@@ -12,7 +12,7 @@
 //! look light, and share a link. `tlb-history` corrects it.
 
 use super::senders::{SENDERS, Senders};
-use super::{Choice, Distribute, InKernel, Share, Waiting, rooms};
+use super::{Choice, Distribute, InKernel, Waiting, rooms};
 use crate::policy::classify::HashLayers;
 use crate::wire::cell::LINKS;
 use crate::wire::numbered::Numbered;
@@ -29,11 +29,6 @@ pub(crate) struct Tlb {
 }
 
 impl Distribute for Tlb {
-    fn share(&mut self, choices: &[Choice], waiting: &Waiting) -> Option<Share> {
-        let index = self.seat(choices, waiting)?;
-        Share::all(choices, index, waiting)
-    }
-
     fn layers(&self) -> Option<HashLayers> {
         Some(HashLayers::Layer34)
     }
@@ -105,6 +100,7 @@ fn best(choices: &[Choice], expected: &Numbered<[u64; LINKS]>) -> Option<usize> 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::policy::Share;
     use crate::policy::example::{choice, newcomers, waiting};
     use crate::policy::senders::PERIOD;
     use crate::policy::{Policy, PolicyKind, PolicyOptions, Seen, skew};

@@ -21,7 +21,7 @@
 //! 2018 (past NIC load, and volume sent and received per process). The rules are this project's.
 
 use super::senders::{Sender, Senders};
-use super::{Choice, Distribute, InKernel, Room, Share, Waiting, rooms};
+use super::{Choice, Distribute, InKernel, Room, Waiting, rooms};
 use crate::policy::classify::HashLayers;
 use crate::wire::cell::LINKS;
 use crate::wire::numbered::Numbered;
@@ -66,11 +66,6 @@ impl Load {
 }
 
 impl Distribute for TlbHistory {
-    fn share(&mut self, choices: &[Choice], waiting: &Waiting) -> Option<Share> {
-        let index = self.seat(choices, waiting)?;
-        Share::all(choices, index, waiting)
-    }
-
     fn layers(&self) -> Option<HashLayers> {
         Some(HashLayers::Layer34)
     }
