@@ -163,7 +163,9 @@ impl Bundle {
         let (group, mut parts) = self.split();
         let (sender, mut around) = parts.sending();
         sender.handle_timeout(now, &mut around);
-        parts.settle();
+        if parts.links.take_resized() {
+            parts.fit_cells();
+        }
         hotplug::see_off(now, &mut parts);
         group.handover_mut().end_wait(now);
         group.greet(now, &mut parts);
@@ -228,7 +230,7 @@ impl Bundle {
     pub fn handle_sent(&mut self, now: Instant, outcome: Outcome) {
         let (_, mut parts) = self.split();
         parts.sender.handle_sent(now, outcome, parts.links, parts.out);
-        parts.settle();
+        parts.send_lost_again();
     }
 
     /// A link takes cells again.
@@ -300,7 +302,7 @@ impl Bundle {
         state.greet_at = now;
         if !carrier {
             self.links.leave_all(now, link, Signal::Carrier, &mut self.out);
-            self.split().1.settle();
+            self.split().1.send_lost_again();
         }
     }
 
