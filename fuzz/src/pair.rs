@@ -259,7 +259,7 @@ impl Pair {
     /// Lets time pass, and each receive everything that the other sends.
     fn turn(&mut self) {
         let Self { table, said, left, .. } = self;
-        table.turn(TURN, |cell| {
+        table.turn(TURN, |cell, _| {
             said.push(cell.clone());
             true
         });

@@ -174,17 +174,14 @@ impl World {
     pub(crate) fn turn(&mut self, time: Duration) {
         let Self { table, member, dead, events, .. } = self;
         table.nodes.iter_mut().for_each(|node| node.delivered.clear());
-        let away = [JUDGED, MEMBER, HONEST].map(|node| table[node].is_away);
-        table.turn(time, |said| {
+        table.turn(time, |said, places| {
             let from = said.from;
             member.watch_sent(from, said.to, &said.bytes, said.segment);
             if dead[usize::from(from.nic)] {
                 return false;
             }
-            let others = (0..NODES).filter(|node| *node != from.node && !away[usize::from(*node)]);
-            let places = others.map(|node| Place { node, nic: from.nic });
-            for place in places.filter(|place| said.to.is_none_or(|to| to == place.endpoint())) {
-                said.bytes.chunks(said.segment).for_each(|cell| member.watch_received(place, from, cell));
+            for place in places {
+                said.bytes.chunks(said.segment).for_each(|cell| member.watch_received(*place, from, cell));
             }
             true
         });

@@ -163,7 +163,9 @@ impl Bundle {
         let (group, mut parts) = self.split();
         let (sender, mut around) = parts.sending();
         sender.handle_timeout(now, &mut around);
-        parts.settle();
+        if parts.links.take_resized() {
+            parts.fit_cells();
+        }
         hotplug::see_off(now, &mut parts);
         group.handover_mut().end_wait(now);
         group.greet(now, &mut parts);
@@ -228,7 +230,7 @@ impl Bundle {
     pub fn handle_sent(&mut self, now: Instant, outcome: Outcome) {
         let (_, mut parts) = self.split();
         parts.sender.handle_sent(now, outcome, parts.links, parts.out);
-        parts.settle();
+        parts.send_lost_again();
     }
 
     /// A link takes cells again.
@@ -243,20 +245,20 @@ impl Bundle {
 
     /// The kernel reports that `queued` bytes of a link have not left.
     pub fn handle_queue(&mut self, now: Instant, link: u8, queued: usize) {
-        self.links[link].handle_queue(now, queued);
+        self.links[link].queue.handle_queue(now, queued);
     }
 
     /// Whether a link is likely to have a queue, so that the next batches depend on it: the link was busy when the kernel
     /// was last asked, or has got many bytes since.
     #[must_use]
     pub fn wants_queue(&self, link: u8) -> bool {
-        self.links[link].wants_queue()
+        self.links[link].queue.wants_queue()
     }
 
     /// How many bytes may wait in a link: the size for its send buffer.
     #[must_use]
     pub fn queue_limit(&self, link: u8) -> u64 {
-        self.links[link].queue_limit()
+        self.links[link].queue.limit()
     }
 
     /// A buffer to receive into, or `None` when all hold cells that wait.
@@ -300,7 +302,7 @@ impl Bundle {
         state.greet_at = now;
         if !carrier {
             self.links.leave_all(now, link, Signal::Carrier, &mut self.out);
-            self.split().1.settle();
+            self.split().1.send_lost_again();
         }
     }
 

@@ -14,7 +14,7 @@ pub(crate) mod membership;
 
 use crate::event::Mismatch;
 use crate::group::handover::Handover;
-use crate::link::{Effects, Links};
+use crate::link::Links;
 use crate::outbox::Outputs;
 use crate::receive::Receiver;
 use crate::send::{Around, Sender};
@@ -58,25 +58,10 @@ impl Parts<'_> {
         (sender, Around { sessions, links, counters: &mut out.counters, now: *polled })
     }
 
-    /// Does what has become necessary by what happened to paths: cells that may be lost go over others, and cells have the size that all
-    /// paths take. Returns how many numbers were looked up.
-    pub(crate) fn settle(&mut self) -> u64 {
-        let Effects { lost, opened, resized } = self.links.take_effects();
-        if opened {
-            self.sender.unpark();
-        }
-        let (sender, mut around) = self.sending();
-        let looked_up = sender.send_lost_again(lost, &mut around);
-        if resized {
-            self.sender.fit_cells(self.polled, self.links, self.sessions);
-        }
-        looked_up
-    }
-
-    /// The set of links or peers, or a size that one takes, has changed.
+    /// The set of links, or a size that one takes, has changed: makes cells as large as all links take.
     pub(crate) fn fit_cells(&mut self) {
-        self.links.note_resized();
-        self.settle();
+        self.send_lost_again();
+        self.sender.fit_cells(self.polled, self.links, self.sessions);
     }
 
     /// Somebody greets who is not of the group. That is news while this node has no peer.
@@ -85,6 +70,12 @@ impl Parts<'_> {
         if is_alone && hello.node != self.sessions.node() {
             self.out.events.meet(now, origin.link, origin.from, mismatch);
         }
+    }
+
+    /// Sends cells again over other links that may be lost on links that were left. Returns how many numbers were looked up.
+    pub(crate) fn send_lost_again(&mut self) -> u64 {
+        let (sender, mut around) = self.sending();
+        sender.send_lost_again(&mut around)
     }
 }
 

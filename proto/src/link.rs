@@ -1,7 +1,7 @@
 //! Links: what each of this node's links carries, and whether the paths over them to each peer work.
 //!
 //! ```text
-//!   nic        a link's queue and rate                   paths      the paths to one peer, each way
+//!   nic        a link; nic_queue: its queue and rate     paths      the paths to one peer, each way
 //!   nic_load   a NIC's speed, and what others send over it
 //!   outbound   a path as its sender sees it: numbers, receipts;    inbound    as its receiver does: numbers, delay
 //!   heartbeat  what both ends report of paths            heartbeat_pacing   how often
@@ -12,8 +12,7 @@
 //!   carried    what programs carry beside cells
 //! ```
 //!
-//! What happens to paths asks something of other rooms: [`Effects`]. When one is left, they name the cells that may be lost with it, and the
-//! sender repeats these over others.
+//! When a path is left, [`Links::take_lost`] names the cells that may be lost with it; the sender repeats them over others.
 
 mod adaptive_timeout;
 pub(crate) mod black_hole;
@@ -30,6 +29,7 @@ mod incast;
 mod loss;
 pub(crate) mod nic;
 pub(crate) mod nic_load;
+mod nic_queue;
 pub(crate) mod outbound;
 mod path_mtu;
 pub(crate) mod paths;
@@ -66,17 +66,6 @@ pub(crate) struct Lost {
     pub(crate) numbers: Range<u64>,
 }
 
-/// What has happened to paths that concerns other rooms.
-#[must_use]
-#[derive(Debug, Default)]
-pub(crate) struct Effects {
-    pub(crate) lost: Vec<Lost>,
-    /// A path takes cells again.
-    pub(crate) opened: bool,
-    /// What paths carry has changed, or which of them can be used: cells may have to be of another size.
-    pub(crate) resized: bool,
-}
-
 /// This node's links, and the paths over them to all peers.
 ///
 /// What is done for each frame costs the same however many peers there are: who is due is looked up in a flat table, which
@@ -89,7 +78,13 @@ pub(crate) struct Links {
     due: Vec<Instant>,
     /// Those whose `due` may be out of date.
     touched: Vec<u16>,
-    effects: Effects,
+    lost: Vec<Lost>,
+    /// A path takes cells again.
+    opened: bool,
+    /// What paths carry has changed, or which of them can be used.
+    resized: bool,
+    /// A peer has received what was not sent.
+    rolled_back: bool,
     /// Whether lost cells are sent again.
     repair: bool,
 }
@@ -101,7 +96,10 @@ impl Links {
             peers: ByPeer::default(),
             due: Vec::new(),
             touched: Vec::new(),
-            effects: Effects::default(),
+            lost: Vec::new(),
+            opened: false,
+            resized: false,
+            rolled_back: false,
             repair,
         }
     }
@@ -209,14 +207,24 @@ impl Links {
             .all(|path| !path.is_up() || path.is_received())
     }
 
-    /// What has happened since this was last asked. [`Parts::settle`](crate::group::Parts::settle) does what it asks for.
-    pub(crate) fn take_effects(&mut self) -> Effects {
-        core::mem::take(&mut self.effects)
+    /// Whether a path that took no more takes cells again, since this was last asked.
+    pub(crate) fn take_opened(&mut self) -> bool {
+        core::mem::take(&mut self.opened)
     }
 
-    /// Other links or peers are there, or one takes cells of another size.
-    pub(crate) fn note_resized(&mut self) {
-        self.effects.resized = true;
+    /// Whether the peer of the last heartbeat has received more than was sent to it.
+    pub(crate) fn take_rolled_back(&mut self) -> bool {
+        core::mem::take(&mut self.rolled_back)
+    }
+
+    /// Whether cells may have to be of another size, since this was last asked.
+    pub(crate) fn take_resized(&mut self) -> bool {
+        core::mem::take(&mut self.resized)
+    }
+
+    /// Numbers that may be lost since this was asked last.
+    pub(crate) fn take_lost(&mut self) -> Vec<Lost> {
+        core::mem::take(&mut self.lost)
     }
 
     /// Notes that a cell came over its path: the numbers that it shows to be lost, or `None` when it is of another
@@ -296,8 +304,8 @@ impl Links {
     /// A batch left over a link; heartbeats follow.
     pub(crate) fn handle_sent(&mut self, now: Instant, (index, link): (u16, u8), cells: usize, bytes: usize) {
         let state = &mut self[link];
-        state.handle_sent(bytes);
-        let (sent, packets) = (state.sent(), state.bytes_of(cells, bytes));
+        state.queue.handle_sent(bytes);
+        let (sent, packets) = (state.queue.sent(), state.bytes_of(cells, bytes));
         state.handle_packets(now, packets);
         let Some(paths) = self.paths_mut(index) else { return };
         let all = paths.earned();
@@ -343,10 +351,10 @@ impl Links {
         let numbers = path.take_unreceived();
         paths.hasten_heartbeats(now);
         let has_small = paths.has_small();
-        self.effects.resized |= has_small;
+        self.resized |= has_small;
         out.events.log(Event::LinkDown { peer, link, direction: Direction::Sending, signal });
         if self.repair {
-            self.effects.lost.push(Lost { peer: index, link, numbers });
+            self.lost.push(Lost { peer: index, link, numbers });
         }
     }
 

@@ -28,6 +28,7 @@ use crate::time::Instant;
 use crate::wire::cell::LINKS;
 use alloc::boxed::Box;
 use core::fmt;
+use core::ops::{Deref, DerefMut};
 use core::str::FromStr;
 use core::time::Duration;
 
@@ -115,7 +116,7 @@ pub(crate) struct Waiting {
     pub(crate) now: Instant,
     /// Index of the peer that they are for.
     pub(crate) peer: u16,
-    /// The flow that they belong to: [`Policy::layers`] says what makes one.
+    /// The flow that they belong to: [`Distribute::layers`] says what makes one.
     pub(crate) flow: u32,
     /// By which links it goes.
     pub(crate) reach: Reach,
@@ -145,11 +146,25 @@ impl Share {
     }
 }
 
+/// How programs do what a policy does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum InKernel {
+    /// A hash of addresses and ports binds a flow to one of these links, a bit each.
+    Hash(u16),
+    /// A flow's frames are spread so; the speed that they take each choice for, in bytes per second.
+    Spread(Choosing, [u64; LINKS]),
+    /// They keep each sender on one link. Those of the next that come.
+    Senders([u8; NEWCOMERS]),
+}
+
 /// Distributes cells over links.
-trait Distribute: fmt::Debug + Send {
+pub(crate) trait Distribute: fmt::Debug + Send {
     /// How many of the cells that wait go to which link next; `None`: wait until a link takes more. `choices` is not empty
-    /// and sorted by link.
-    fn share(&mut self, choices: &[Choice], waiting: &Waiting) -> Option<Share>;
+    /// and sorted by link. A policy that binds flows is told by [`Self::seat`] alone.
+    fn share(&mut self, choices: &[Choice], waiting: &Waiting) -> Option<Share> {
+        let index = self.seat(choices, waiting)?;
+        Share::all(choices, index, waiting)
+    }
 
     /// The headers that make a flow, if the policy tells flows apart.
     fn layers(&self) -> Option<HashLayers> {
@@ -162,21 +177,8 @@ trait Distribute: fmt::Debug + Send {
         None
     }
 
-    /// The links among which a hash of a flow's addresses and ports does what the policy does, a bit each; `None`: no hash does.
-    fn seats(&mut self, choices: &[Choice], waiting: &Waiting) -> Option<u16> {
-        let _ = (choices, waiting);
-        None
-    }
-
-    /// How programs spread each flow's frames to do what the policy does, and the speed that they take each choice for, in bytes per second;
-    /// `None`: they cannot.
-    fn spread(&self, choices: &[Choice]) -> Option<(Choosing, [u64; LINKS])> {
-        let _ = choices;
-        None
-    }
-
-    /// The links of the next senders that come, for programs that keep each on one; `None`: the policy has no senders.
-    fn newcomers(&mut self, choices: &[Choice], waiting: &Waiting) -> Option<[u8; NEWCOMERS]> {
+    /// How programs do what the policy does; `None`: they cannot.
+    fn in_kernel(&mut self, choices: &[Choice], waiting: &Waiting) -> Option<InKernel> {
         let _ = (choices, waiting);
         None
     }
@@ -353,7 +355,7 @@ impl Default for PolicyOptions {
     }
 }
 
-/// A policy in force, with its state.
+/// A policy in force, with its state, which distributes.
 #[derive(Debug)]
 pub(crate) struct Policy {
     kind: PolicyKind,
@@ -369,34 +371,9 @@ impl Policy {
         self.kind
     }
 
-    /// The headers that make a flow, if the policy tells flows apart.
-    pub(crate) fn layers(&self) -> Option<HashLayers> {
-        self.state.layers()
-    }
-
     /// Whether each cell goes to every link.
     pub(crate) fn replicates(&self) -> bool {
         self.kind.nature() == Nature::Replicates
-    }
-
-    pub(crate) fn share(&mut self, choices: &[Choice], waiting: &Waiting) -> Option<Share> {
-        self.state.share(choices, waiting)
-    }
-
-    pub(crate) fn seat(&mut self, choices: &[Choice], waiting: &Waiting) -> Option<usize> {
-        self.state.seat(choices, waiting)
-    }
-
-    pub(crate) fn seats(&mut self, choices: &[Choice], waiting: &Waiting) -> Option<u16> {
-        self.state.seats(choices, waiting)
-    }
-
-    pub(crate) fn spread(&self, choices: &[Choice]) -> Option<(Choosing, [u64; LINKS])> {
-        self.state.spread(choices)
-    }
-
-    pub(crate) fn newcomers(&mut self, choices: &[Choice], waiting: &Waiting) -> Option<[u8; NEWCOMERS]> {
-        self.state.newcomers(choices, waiting)
     }
 
     /// Hands in how many newcomers programs have given a link, and what they know of each sender.
@@ -419,17 +396,19 @@ impl Policy {
     pub(crate) fn moves(&mut self) -> impl Iterator<Item = (u32, Option<(u16, u8)>)> {
         self.state.senders().into_iter().flat_map(Senders::moves)
     }
+}
 
-    pub(crate) fn handle_sent(&mut self, flow: u32, link: u8, bytes: u64) {
-        self.state.handle_sent(flow, link, bytes);
+impl Deref for Policy {
+    type Target = dyn Distribute;
+
+    fn deref(&self) -> &Self::Target {
+        &*self.state
     }
+}
 
-    pub(crate) fn heeds_received(&self) -> bool {
-        self.state.heeds_received()
-    }
-
-    pub(crate) fn handle_received(&mut self, flow: u32, link: Option<u8>, bytes: u64) {
-        self.state.handle_received(flow, link, bytes);
+impl DerefMut for Policy {
+    fn deref_mut(&mut self) -> &mut Self::Target {
+        &mut *self.state
     }
 }
 
@@ -463,7 +442,7 @@ mod tests {
 /// What the tests of policies share.
 #[cfg(test)]
 mod example {
-    use super::{Choice, Waiting};
+    use super::{Choice, InKernel, NEWCOMERS, Policy, Waiting};
     use core::time::Duration;
 
     /// Bytes of a cell.
@@ -492,5 +471,12 @@ mod example {
     /// Cells of a flow.
     pub(super) fn waiting(flow: u32, cells: usize) -> Waiting {
         Waiting { flow, cells, cell_bytes: CELL, backlog: cells, ..Waiting::default() }
+    }
+    /// The links of the next senders that come.
+    pub(super) fn newcomers(policy: &mut Policy, choices: &[Choice], waiting: &Waiting) -> [u8; NEWCOMERS] {
+        match policy.in_kernel(choices, waiting) {
+            Some(InKernel::Senders(links)) => links,
+            other => panic!("it has senders: {other:?}"),
+        }
     }
 }

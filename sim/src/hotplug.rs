@@ -10,7 +10,7 @@ use crate::surroundings::Surroundings;
 impl Node {
     /// The bundle's number of the nic at which a cable ends, if it is in the bundle.
     pub(crate) fn number(&self, nic: u8) -> Option<u8> {
-        self.numbers[usize::from(nic)]
+        self.sockets[usize::from(nic)].number
     }
 
     /// The cable that ends at the bundle's nic of this number.
@@ -20,10 +20,9 @@ impl Node {
 
     /// Takes a cable out of the bundle, unless it is the last one or out already.
     pub(crate) fn unplug(&mut self, world: &Surroundings<'_>, nic: u8) {
-        let staying =
-            self.nics().filter(|other| self.number(*other).is_some() && !self.leaving[usize::from(*other)]);
+        let staying = self.sockets.iter().filter(|socket| socket.number.is_some() && !socket.is_leaving);
         let Some(number) = self.number(nic).filter(|_| staying.count() > 1) else { return };
-        self.leaving[usize::from(nic)] = true;
+        self.socket(nic).is_leaving = true;
         self.bundle.remove_link(self.clock(world.now), number);
     }
 
@@ -32,13 +31,12 @@ impl Node {
         // A number that is free in the bundle must not be that of a cable here any more when it is given again.
         self.close_sockets(world);
         if self.number(nic).is_some() {
-            return !self.leaving[usize::from(nic)];
+            return !self.socket(nic).is_leaving;
         }
         let settings = self.link_settings(nic);
-        self.numbers[usize::from(nic)] = self.bundle.add_link(self.clock(world.now), settings);
+        let number = self.bundle.add_link(self.clock(world.now), settings);
         let carrier = world.network.cable(self.place(nic)).has_carrier();
-        *self.socket(nic) = Socket::default();
-        self.socket(nic).carrier = Some(carrier);
+        *self.socket(nic) = Socket::new(number, Some(carrier));
         world.greeted_anew();
         true
     }
@@ -53,11 +51,7 @@ impl Node {
     /// Closes the sockets of links that are gone; datagrams in them are lost, and so are those that arrive later.
     pub(crate) fn close_sockets(&mut self, world: &mut Surroundings<'_>) {
         for nic in self.nics() {
-            if self.number(nic).is_some_and(|number| !self.bundle.has_link(number)) {
-                self.numbers[usize::from(nic)] = None;
-                self.leaving[usize::from(nic)] = false;
-            }
-            if self.number(nic).is_none() {
+            if self.number(nic).is_none_or(|number| !self.bundle.has_link(number)) {
                 world.network.losses.receive_buffer += self.socket(nic).waiting();
                 *self.socket(nic) = Socket::default();
             }

@@ -29,10 +29,6 @@ pub(crate) struct Node {
     bundle_settings: Settings,
     /// By nic.
     pub(crate) sockets: Vec<Socket>,
-    /// The bundle's number of each nic; `None`: not in the bundle.
-    pub(crate) numbers: Vec<Option<u8>>,
-    /// Links that are leaving the bundle.
-    pub(crate) leaving: Vec<bool>,
     /// When its timer event comes, on the world's clock.
     pub(crate) timer_at: Option<Instant>,
     /// How fast its worker is.
@@ -68,9 +64,7 @@ impl Node {
         Self {
             number,
             bundle: bundle(Instant::default() + settings.clock, &settings, &bundle_settings, tap),
-            sockets: settings.cables.iter().map(|_| Socket::default()).collect(),
-            numbers: (0..).take(settings.cables.len()).map(Some).collect(),
-            leaving: vec![false; settings.cables.len()],
+            sockets: (0..).zip(&settings.cables).map(|(nic, _)| Socket::new(Some(nic), None)).collect(),
             settings,
             bundle_settings,
             timer_at: None,
@@ -146,13 +140,10 @@ impl Node {
         self.bundle_settings.fdb = Arc::new(Fdb::new(0, self.bundle_settings.incarnation));
         let tap = world.member.tap();
         self.bundle = bundle(self.clock(world.now), &self.settings, &self.bundle_settings, &tap);
-        self.numbers = self.nics().map(Some).collect();
-        self.leaving.fill(false);
         for nic in self.nics() {
             let carrier = world.network.cable(self.place(nic)).has_carrier();
             world.network.losses.receive_buffer += self.socket(nic).waiting();
-            *self.socket(nic) = Socket::default();
-            self.socket(nic).carrier = Some(carrier);
+            *self.socket(nic) = Socket::new(Some(nic), Some(carrier));
         }
     }
 

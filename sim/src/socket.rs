@@ -21,6 +21,10 @@ pub(crate) struct Socket {
     pub(crate) writable: bool,
     /// Its carrier has changed to this.
     pub(crate) carrier: Option<bool>,
+    /// The bundle's number of the nic; `None`: not in the bundle.
+    pub(crate) number: Option<u8>,
+    /// The bundle gives it up.
+    pub(crate) is_leaving: bool,
 }
 
 /// Datagrams that go into one buffer.
@@ -36,6 +40,11 @@ pub(crate) struct Train {
 }
 
 impl Socket {
+    /// One of the bundle's link of this number, whose carrier is to be told.
+    pub(crate) fn new(number: Option<u8>, carrier: Option<bool>) -> Self {
+        Self { number, carrier, ..Self::default() }
+    }
+
     /// Takes the datagrams that `fill` puts in, as far as there is room; returns the result of `fill`, and how many datagrams were
     /// dropped.
     pub(crate) fn receive<R>(&mut self, fill: impl FnOnce(&mut VecDeque<Arrival>) -> R) -> (R, u64) {

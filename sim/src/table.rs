@@ -119,8 +119,8 @@ impl Table {
         present.map(|(number, _)| number).collect()
     }
 
-    /// Lets time pass; what `passes` is received.
-    pub fn turn(&mut self, time: Duration, mut passes: impl FnMut(&Sent) -> bool) {
+    /// Lets time pass; what `passes`, on its way to these places, is received.
+    pub fn turn(&mut self, time: Duration, mut passes: impl FnMut(&Sent, &[Place]) -> bool) {
         self.now = self.now + time;
         let numbers = self.numbers();
         for number in &numbers {
@@ -135,7 +135,12 @@ impl Table {
             if sent.is_empty() {
                 return;
             }
-            sent.iter().filter(|sent| passes(sent)).for_each(|sent| self.pass(sent));
+            for sent in &sent {
+                let places = self.others(sent);
+                if passes(sent, &places) {
+                    self.bring(sent, places);
+                }
+            }
         }
     }
 
@@ -172,14 +177,17 @@ impl Table {
 
     /// The others on the segment receive it, or the one that it is for.
     pub fn pass(&mut self, sent: &Sent) {
-        for to in self.others(sent) {
+        self.bring(sent, self.others(sent));
+    }
+
+    fn bring(&mut self, sent: &Sent, places: Vec<Place>) {
+        for to in places {
             self.receive(to, sent.from.endpoint(), &sent.bytes, sent.segment);
         }
     }
 
     /// Who receives it.
-    #[must_use]
-    pub fn others(&self, sent: &Sent) -> Vec<Place> {
+    fn others(&self, sent: &Sent) -> Vec<Place> {
         let nic = sent.from.nic;
         let places = self.numbers().into_iter().map(|node| Place { node, nic });
         places

@@ -186,13 +186,14 @@ impl Node {
     /// Sends control messages; returns whether there were any.
     fn send_control(&mut self, world: &mut Surroundings<'_>, now: Instant) -> bool {
         let mut messages = 0;
-        let (node, cables) = (self.number, self.numbers.clone());
-        while let Some(message) = self.bundle.poll_control(now) {
+        let Self { bundle, sockets, number: node, .. } = self;
+        while let Some(message) = bundle.poll_control(now) {
             messages += 1;
-            let Some(nic) = cables.iter().position(|number| *number == Some(message.link)) else { continue };
-            let from = crate::cable::Place { node, nic: u8::try_from(nic).unwrap_or_default() };
+            let nic = (0..).zip(&*sockets).find(|(_, socket)| socket.number == Some(message.link));
+            let Some((nic, _)) = nic else { continue };
+            let from = crate::cable::Place { node: *node, nic };
             let outcome = world.send_control(from, message.to, message.bytes);
-            self.bundle.handle_control_sent(outcome);
+            bundle.handle_control_sent(outcome);
         }
         if messages > CONTROL_MAX {
             world.violated(self.number, "control messages are bounded");

@@ -20,9 +20,9 @@ impl Bundle {
             };
             let Some(Written { link, to, length, numbered }) = written else { continue };
             let state = &mut self.links[link];
-            state.handle_sent(length);
+            state.queue.handle_sent(length);
             state.handle_packets(now, state.bytes_of(1, length));
-            let sent = state.sent();
+            let sent = state.queue.sent();
             if let Some(paths) = numbered.and_then(|index| self.links.paths_mut(index)) {
                 paths.outbound[link].mark_carried(now, sent);
             }
@@ -61,7 +61,7 @@ impl Bundle {
     pub fn handle_control_sent(&mut self, outcome: Outcome) {
         let Some(spoken) = self.spoken.take().filter(|_| outcome != Outcome::Sent) else { return };
         let link = &mut self.links[spoken.link];
-        link.take_back(spoken.bytes);
+        link.queue.take_back(spoken.bytes);
         if outcome != Outcome::Full {
             self.out.counters.drop_refused += 1;
             return;

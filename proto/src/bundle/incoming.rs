@@ -145,15 +145,22 @@ impl Bundle {
         heartbeat: &Heartbeat,
     ) -> u64 {
         let times = (now, self.polled);
-        let judged = self.links.handle_heartbeat(times, links, peer, heartbeat, &mut self.out);
-        if let Some((skew, _)) = judged {
+        let skew = self.links.handle_heartbeat(times, links, peer, heartbeat, &mut self.out);
+        if let Some(skew) = skew {
             self.receiver.saw_skew(now, peer, skew);
         }
+        if self.links.take_opened() {
+            self.sender.unpark();
+        }
         let (group, mut parts) = self.split();
-        if judged.is_some_and(|(_, is_ahead)| is_ahead) {
+        if parts.links.take_rolled_back() {
             group.begin_anew(now, peer, &mut parts);
             return 0;
         }
-        parts.settle()
+        let looked_up = parts.send_lost_again();
+        if parts.links.take_resized() {
+            parts.fit_cells();
+        }
+        looked_up
     }
 }

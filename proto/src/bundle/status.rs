@@ -199,7 +199,7 @@ impl Bundle {
                     skew: path.skew,
                     variation: path.congestion.variation(),
                     rate: path.rate(link).map(|bytes| bytes.saturating_mul(8)),
-                    queued: link.queued(),
+                    queued: link.queue.queued(),
                     congested: path.congestion.was_limited(self.polled),
                     bytes_sent: path.bytes_sent(),
                     bytes_received: inbound.map_or(0, |inbound| inbound.bytes),

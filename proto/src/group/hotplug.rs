@@ -174,7 +174,7 @@ impl Group {
             return 0;
         }
         parts.links.part(now, index, (origin.link, hello.link), Signal::Farewell, parts.out);
-        let looked_up = parts.settle();
+        let looked_up = parts.send_lost_again();
         if hello.ends {
             part(index, parts);
             self.was_left = parts.sessions.table().iter().next().is_none();

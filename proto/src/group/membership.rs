@@ -282,7 +282,7 @@ pub(crate) fn join(now: Instant, index: u16, parts: &mut Parts<'_>) {
 pub(super) fn pair(now: Instant, index: u16, origin: Origin, hello: &Hello, parts: &mut Parts<'_>) {
     if hello.cell_max < CELL_LEAST {
         parts.links.part(now, index, (origin.link, hello.link), Signal::TooSmall, parts.out);
-        parts.settle();
+        parts.send_lost_again();
         return;
     }
     let Some(paths) = parts.links.paths_mut(index) else { return };

@@ -8,7 +8,8 @@
 //! sent when two such heartbeats were written, and how far apart these came, shows how fast the bottleneck carries it ([`ProgramRate`]).
 
 use crate::link::congestion::delays::Delays;
-use crate::link::nic::{RateMeter, per_second};
+use crate::link::nic::per_second;
+use crate::link::nic_queue::RateMeter;
 use crate::time::Instant;
 use alloc::collections::VecDeque;
 use core::time::Duration;

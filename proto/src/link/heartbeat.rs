@@ -59,7 +59,7 @@ impl Links {
                 if path.end.endpoint.is_none() || !state.carries() {
                     continue;
                 }
-                self.effects.resized |= paths.names_probes && path.fit_mtu(now, &state.settings);
+                self.resized |= paths.names_probes && path.fit_mtu(now, &state.settings);
                 let probes = paths.names_probes && path.path_mtu.poll(now);
                 if probes {
                     out.outbox.push(Control::Probe { link, peer: index });
@@ -133,8 +133,8 @@ impl Links {
             ..Heartbeat::default()
         };
         for ((sent, path), link) in heartbeat.sent.iter_mut().zip(&mut *paths.outbound).zip(&**own) {
-            let queued = u32::try_from(link.queued()).unwrap_or(u32::MAX);
-            *sent = Sent { departed: wire_seq(path.numbers.departed(link.departed())), queued };
+            let queued = u32::try_from(link.queue.queued()).unwrap_or(u32::MAX);
+            *sent = Sent { departed: wire_seq(path.numbers.departed(link.queue.departed())), queued };
             heartbeat.sent_links += 1;
         }
         if paths.outbound.iter().any(|path| path.programs.sent() > 0) {
@@ -165,7 +165,7 @@ impl Links {
     }
 
     /// A heartbeat came over the peer's link `theirs` to our `link`. `read`: when what had come was read last. Returns how much later than
-    /// on the fastest link cells come on this one, and whether the peer has received more than was sent to it.
+    /// on the fastest link cells come on this one.
     pub(crate) fn handle_heartbeat(
         &mut self,
         (now, read): (Instant, Instant),
@@ -173,7 +173,7 @@ impl Links {
         index: u16,
         heartbeat: &Heartbeat,
         out: &mut Outputs,
-    ) -> Option<(Duration, bool)> {
+    ) -> Option<Duration> {
         let links = self.own.len();
         let paths = self.paths_mut(index)?;
         paths.names_probes |= heartbeat.names_probes;
@@ -193,7 +193,7 @@ impl Links {
         }
         let order = (heartbeat.sent_at, heartbeat.serial);
         if paths.latest_report.is_some_and(|latest| !is_later(order, latest)) {
-            return Some((skew, false));
+            return Some(skew);
         }
         paths.latest_report = Some(order);
         for (sent, path) in
@@ -209,17 +209,16 @@ impl Links {
         let as_of = round_trip.filter(|_| skew < OVERDUE_AFTER).map(|round_trip| now - round_trip);
         let received = &heartbeat.reports[..usize::from(heartbeat.reported_links).min(links)];
         let written = heartbeat.sent_at;
-        let mut is_ahead = false;
         for ((report, probed), link) in received.iter().zip(heartbeat.probed).zip(0..) {
             let said = PathReport { now, read, written, as_of, index, link, report: *report, probed };
-            is_ahead |= self.note_received(&said);
             self.handle_report(&said, out);
         }
-        Some((skew, is_ahead))
+        Some(skew)
     }
 
     /// The peer says what it has received on one of our paths.
     fn handle_report(&mut self, said: &PathReport, out: &mut Outputs) {
+        self.note_received(said);
         self.handle_probed(said, out);
         self.handle_way(said);
         let PathReport { now, index, link, report, .. } = *said;
@@ -236,7 +235,7 @@ impl Links {
         } else if !path.is_up() && carries && now >= path.obey_reports_from {
             path.rise(now);
             if path.is_up() {
-                self.effects.resized |= paths.has_small();
+                self.resized |= paths.has_small();
                 out.events.log(Event::LinkUp { peer: node, link, direction: Direction::Sending });
             }
         } else if path.is_up()
@@ -247,10 +246,10 @@ impl Links {
         }
     }
 
-    /// Which cells have come; returns whether more have than were sent.
-    fn note_received(&mut self, &PathReport { now, index, link, report, .. }: &PathReport) -> bool {
-        let departed = self[link].departed();
-        let Some(path) = self.outbound_mut(index, link) else { return false };
+    /// Which cells have come.
+    fn note_received(&mut self, &PathReport { now, index, link, report, .. }: &PathReport) {
+        let departed = self[link].queue.departed();
+        let Some(path) = self.outbound_mut(index, link) else { return };
         let mut is_ahead = false;
         if let Some(received) = unwrap_seq(report.next, path.receipts.next()) {
             path.handle_received(now, received, report.count, departed);
@@ -258,12 +257,12 @@ impl Links {
         }
         path.receipts.reports += 1;
         path.receipts.behind += u64::from(report.behind);
-        is_ahead
+        self.rolled_back |= is_ahead;
     }
 
     /// How long they took, and how much may be on the way.
     fn handle_way(&mut self, &PathReport { now, written, index, link, report, .. }: &PathReport) {
-        let nic = self[link].wait();
+        let nic = self[link].queue.wait();
         let Some(path) = self.outbound_mut(index, link) else { return };
         let (heartbeats, delay) = (report.heartbeats, report.delay_micros);
         let arrived = Arrived {
@@ -277,7 +276,7 @@ impl Links {
         };
         path.programs.handle_report(now, arrived.next, (heartbeats, delay));
         let opened = path.congestion.handle_report(now, path.numbers.next(), arrived);
-        self.effects.opened |= opened;
+        self.opened |= opened;
         if let Some(paths) = self.paths_mut(index) {
             paths.handle_skew(link, Duration::from_micros(u64::from(report.skew_micros)));
         }
@@ -321,8 +320,8 @@ impl Links {
         if path.path_mtu.due().is_some_and(|due| due <= now) {
             paths.heartbeat_at = now;
         }
-        self.effects.opened |= finding != Finding::Nothing;
-        self.effects.resized |= matches!(finding, Finding::Fell | Finding::Found { .. });
+        self.opened |= finding != Finding::Nothing;
+        self.resized |= matches!(finding, Finding::Fell | Finding::Found { .. });
     }
 
     /// A link's loss has been measured anew.

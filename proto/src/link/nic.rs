@@ -1,40 +1,17 @@
 //! A link: one of this node's NICs or memory rings. The paths to all peers share its queue and its rate.
 //!
-//! Beside [`crate::send::transmit`]. The kernel tells how many bytes handed to it have not left yet; from that the link measures its
-//! rate while it is busy, and sets how much may wait in it, so that the queue stays short at any rate.
+//! Beside [`crate::send::transmit`]. What waits in its queue, and how fast that leaves: [`crate::link::nic_queue`].
 
 use crate::link::ceiling::Ceiling;
 use crate::link::health::ALL_SILENT_FOR;
 use crate::link::incast::Incast;
 use crate::link::nic_load::NicLoad;
+use crate::link::nic_queue::NicQueue;
 use crate::time::{Instant, nanos};
 use crate::wire::hello::KernelEnd;
 use alloc::vec::Vec;
 use core::net::SocketAddr;
 use core::time::Duration;
-
-/// Bounds of what may wait before the rate is known. It begins at the lower end, so that the first frames do not fill a
-/// slow link for longer than its peer waits for a heartbeat, and doubles when half of it is gone within [`PROOF`]. It ends
-/// where a token bucket, which lets much pass before it shows its rate, can mislead for 13 ms at 20 Mbit/s.
-const UNPROVEN: (u64, u64) = (16 * 1024, 32 * 1024);
-/// Time between two questions to the kernel within which bytes have to leave to prove something.
-const PROOF: Duration = Duration::from_micros(500);
-/// What has left in so long a time without waiting shows a lower bound of the rate that such a bucket cannot feign: the
-/// queue may then be as long as with that rate, and a rate that was measured too low is raised.
-const LONG_PROOF: Duration = Duration::from_millis(50);
-/// What programs sent by a link has left it after this time, or they have sent more.
-const SHARED_FOR: Duration = Duration::from_millis(20);
-/// Time for which a queue may be filled: two wake-ups of a sleeping worker with room to spare.
-const QUEUE_FOR: Duration = Duration::from_micros(1_500);
-/// Bounds of the queue: eight cells at the lower end, so that a batch is worth its system call.
-const QUEUE_BOUNDS: (u64, u64) = (12 * 1024, 512 * 1024);
-/// Batches that a queue of known length holds.
-const BATCHES: u64 = 4;
-/// Shortest span over which a rate is measured.
-const RATE_SPAN: Duration = Duration::from_millis(1);
-/// What is older than this and this many bytes counts half: bytes leave in lumps, a batch at a time.
-const RATE_MEMORY: Duration = Duration::from_millis(20);
-const RATE_BYTES: u64 = 8 * QUEUE_BOUNDS.0;
 
 /// The smallest cell that is made: what the smallest link of IPv4 takes (576 bytes) without its headers.
 pub const CELL_LEAST: u16 = 576 - 20 - 8;
@@ -112,19 +89,7 @@ pub(crate) struct Link {
     pub(crate) incast: Incast,
     /// When everyone is greeted next, or bidden farewell.
     pub(crate) greet_at: Instant,
-    /// Bytes handed to the kernel since start.
-    sent: u64,
-    /// Of these, bytes that had not left when the kernel was last asked.
-    queued: u64,
-    /// How many bytes may wait while the rate is not known.
-    unproven: u64,
-    /// When the kernel was last asked, and what had been handed over by then.
-    asked: (Instant, u64),
-    /// Since when nothing was found waiting, and what had been handed over by then.
-    free: (Instant, u64),
-    /// Until when what programs sent may wait there, too.
-    shared_until: Instant,
-    rate: RateMeter,
+    pub(crate) queue: NicQueue,
     pub(crate) ceiling: Ceiling,
     pub(crate) load: NicLoad,
 }
@@ -141,13 +106,7 @@ impl Link {
             is_behind: false,
             incast: Incast::default(),
             greet_at: now,
-            sent: 0,
-            queued: 0,
-            unproven: UNPROVEN.0,
-            asked: (now, 0),
-            free: (now, 0),
-            shared_until: now,
-            rate: RateMeter { stated, ..RateMeter::default() },
+            queue: NicQueue::new(now, stated),
             ceiling,
             load: NicLoad::default(),
         }
@@ -157,7 +116,7 @@ impl Link {
     pub(crate) fn state(&mut self, [rate, receives]: [Option<u64>; 2], weight: Option<u32>) {
         let settings = &mut self.settings;
         (settings.rate, settings.receives, settings.weight) = (rate, receives, weight);
-        self.rate.stated = rate.map(|bits| bits / 8);
+        self.queue.state(rate.map(|bits| bits / 8));
         self.ceiling.set(rate);
     }
 
@@ -208,97 +167,16 @@ impl Link {
         (bytes + cells * usize::from(self.settings.headers)) as u64
     }
 
-    /// The kernel took `bytes`.
-    pub(crate) fn handle_sent(&mut self, bytes: usize) {
-        self.sent += bytes as u64;
-        self.queued += bytes as u64;
-    }
-
     /// Packets of so many bytes left over it.
     pub(crate) fn handle_packets(&mut self, now: Instant, bytes: u64) {
         self.ceiling.handle_sent(now, bytes);
         self.load.handle_sent(bytes);
     }
 
-    /// The kernel did not take the last `bytes` after all.
-    pub(crate) fn take_back(&mut self, bytes: usize) {
-        self.sent = self.sent.saturating_sub(bytes as u64);
-        self.queued = self.queued.saturating_sub(bytes as u64);
-    }
-
-    /// The kernel says that `queued` bytes have not left.
-    pub(crate) fn handle_queue(&mut self, now: Instant, queued: usize) {
-        self.queued = queued as u64;
-        if now < self.shared_until {
-            // How fast cells leave says nothing of a link that carries more than them.
-            (self.asked, self.free) = ((now, self.sent), (now, self.sent));
-            return self.rate.pause();
-        }
-        let (asked, sent) = core::mem::replace(&mut self.asked, (now, self.sent));
-        if queued > 0 {
-            self.free = (now, self.sent);
-        } else if now.since(asked) <= PROOF && self.sent - sent >= self.unproven / 2 {
-            self.unproven = self.unproven.max((2 * self.unproven).min(UNPROVEN.1));
-        }
-        if now.since(self.free.0) >= LONG_PROOF {
-            let (since, sent) = core::mem::replace(&mut self.free, (now, self.sent));
-            let rate = per_second(self.sent - sent, now.since(since));
-            self.unproven = self.unproven.max(bytes_in(rate, QUEUE_FOR).min(QUEUE_BOUNDS.1));
-            self.rate.handle_lower_bound(rate);
-        }
-        self.rate.sample(now, self.departed(), queued > 0);
-    }
-
     /// Programs send by it, and have sent packets of so many bytes.
     pub(crate) fn handle_carried(&mut self, now: Instant, bytes: u64) {
-        self.shared_until = now + SHARED_FOR;
+        self.queue.handle_shared(now);
         self.load.handle_sent(bytes);
-    }
-
-    /// Bytes handed to the kernel since start.
-    pub(crate) fn sent(&self) -> u64 {
-        self.sent
-    }
-
-    /// Bytes that have left since start.
-    pub(crate) fn departed(&self) -> u64 {
-        self.sent.saturating_sub(self.queued)
-    }
-
-    /// Bytes that wait.
-    pub(crate) fn queued(&self) -> u64 {
-        self.queued
-    }
-
-    /// The rate in bytes per second, when it is known: a link that was never busy is as fast as it needs to be.
-    pub(crate) fn rate(&self) -> Option<u64> {
-        self.rate.stated.or_else(|| self.rate.measured())
-    }
-
-    /// How many bytes may wait.
-    pub(crate) fn queue_limit(&self) -> u64 {
-        let (least, most) = QUEUE_BOUNDS;
-        self.rate().map_or(self.unproven, |rate| bytes_in(rate, QUEUE_FOR).clamp(least, most))
-    }
-
-    /// How many bytes may be handed over at once: when one of several batches leaves, the next can follow before the queue
-    /// is empty. Before the rate is known it is as much as may wait, for nobody knows whether any will.
-    pub(crate) fn batch_limit(&self) -> u64 {
-        let limit = self.queue_limit();
-        let rest = if self.rate().is_some() { 0 } else { limit.saturating_sub(self.queued) };
-        rest.max(limit / BATCHES)
-    }
-
-    /// How long it takes until what waits has left. A rate that is not known is taken for one that fills the queue in its
-    /// time: what has been handed over since the kernel was last asked may wait.
-    pub(crate) fn wait(&self) -> Duration {
-        let rate = self.rate().unwrap_or_else(|| per_second(self.unproven, QUEUE_FOR));
-        time_of(self.queued, rate)
-    }
-
-    /// Whether the next batch depends on what the kernel says to [`Self::handle_queue`].
-    pub(crate) fn wants_queue(&self) -> bool {
-        self.rate().is_some() || self.queued >= self.unproven / 2
     }
 }
 
@@ -319,65 +197,20 @@ pub(crate) fn per_second(bytes: u64, span: Duration) -> u64 {
     u64::try_from(u128::from(bytes) * 1_000_000_000 / u128::from(nanos(span)).max(1)).unwrap_or(u64::MAX)
 }
 
-/// Measures departures while the queue does not run empty.
-#[derive(Debug, Default)]
-pub(crate) struct RateMeter {
-    /// Bytes per second, as the user states it.
-    stated: Option<u64>,
-    /// When the span began, what had departed by then.
-    began: Option<(Instant, u64)>,
-    /// The queue ran empty since then, nobody knows when: the rate was at least what the span shows.
-    ran_empty: bool,
-    /// Bytes that departed and how long that took, the older of them counting less and less.
-    departed: u64,
-    took: Duration,
-}
-
-impl RateMeter {
-    /// So many bytes have departed. `busy`: others wait.
-    pub(crate) fn sample(&mut self, now: Instant, departed: u64, busy: bool) {
-        let Some((began, before)) = self.began else {
-            self.began = busy.then_some((now, departed));
-            return;
-        };
-        self.ran_empty |= !busy;
-        let (bytes, span) = (departed.saturating_sub(before), now.since(began));
-        if span < RATE_SPAN {
-            return;
-        }
-        self.began = busy.then_some((now, departed));
-        if !core::mem::take(&mut self.ran_empty) || self.is_below(per_second(bytes, span)) {
-            self.departed += bytes;
-            self.took += span;
-        }
-        if self.took > RATE_MEMORY && self.departed > RATE_BYTES {
-            self.departed /= 2;
-            self.took /= 2;
-        }
-    }
-
-    /// What leaves now shows nothing.
-    fn pause(&mut self) {
-        (self.began, self.ran_empty) = (None, false);
-    }
-
-    /// The rate is at least so high.
-    pub(crate) fn handle_lower_bound(&mut self, rate: u64) {
-        if self.is_below(rate) {
-            (self.departed, self.took) = (bytes_in(rate, RATE_MEMORY), RATE_MEMORY);
-        }
-    }
-
-    /// Whether what is measured is less than `rate`.
-    fn is_below(&self, rate: u64) -> bool {
-        self.measured().is_some_and(|measured| measured < rate)
-    }
-
-    /// Bytes per second, once it was busy.
-    pub(crate) fn measured(&self) -> Option<u64> {
-        (self.departed > 0).then(|| per_second(self.departed, self.took).max(1))
-    }
-}
-
 #[cfg(test)]
-mod tests;
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_port_is_read_until_it_was_last_found_empty_but_not_for_ever() {
+        let millis = |millis: u64| Instant::from_nanos(millis * 1_000_000);
+        let mut link = Link::new(millis(0), LinkSettings::new(1_452));
+        assert_eq!(link.read_until(millis(9)), millis(9), "nobody says otherwise");
+        link.handle_read(millis(500), false);
+        link.handle_read(millis(510), true);
+        assert_eq!((link.read_until(millis(520)), link.is_behind), (millis(500), true));
+        assert_eq!(link.read_until(millis(900)), millis(900) - ALL_SILENT_FOR);
+        link.handle_read(millis(900), false);
+        assert_eq!((link.read_until(millis(900)), link.is_behind), (millis(900), false));
+    }
+}

@@ -132,7 +132,7 @@ impl Outbound {
 
     /// Bytes per second of its bottleneck, as far as it is known: the NIC of its `link`, or what stands behind it.
     pub(crate) fn rate(&self, link: &Link) -> Option<u64> {
-        self.congestion.rate().into_iter().chain(link.rate()).chain(self.ceiling.rate()).min()
+        self.congestion.rate().into_iter().chain(link.queue.rate()).chain(self.ceiling.rate()).min()
     }
 
     /// Whether it takes no data now.

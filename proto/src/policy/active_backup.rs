@@ -5,7 +5,7 @@
 //!
 //! Source: Linux bonding (active-backup, `primary`, `primary_reselect` always or failure).
 
-use super::{Choice, Distribute, PolicyOptions, Share, Waiting};
+use super::{Choice, Distribute, InKernel, PolicyOptions, Share, Waiting};
 use crate::session::peers::ByPeer;
 
 #[derive(Debug)]
@@ -43,8 +43,8 @@ impl Distribute for ActiveBackup {
         Share::all(choices, index, waiting)
     }
 
-    fn seats(&mut self, choices: &[Choice], waiting: &Waiting) -> Option<u16> {
-        self.share(choices, waiting).map(|share| 1 << choices[share.index].link)
+    fn in_kernel(&mut self, choices: &[Choice], waiting: &Waiting) -> Option<InKernel> {
+        self.share(choices, waiting).map(|share| InKernel::Hash(1 << choices[share.index].link))
     }
 }
 

@@ -7,7 +7,7 @@
 //! another would arrive: so a thin flow does not take the further one, and a bulky one only as far as that pays. One that is far
 //! carries no part of a flow, for TCP would wait for it each time, but whole flows: [`crate::send::far`] says which.
 
-use super::{Choice, Choosing, Distribute, Share, Waiting, rates};
+use super::{Choice, Choosing, Distribute, InKernel, Share, Waiting, rates};
 use crate::link::nic::{bytes_in, time_of};
 use crate::link::paths::{NEAR, Reach};
 use crate::wire::cell::LINKS;
@@ -54,11 +54,11 @@ impl Distribute for Adaptive {
         Some(Share { index, cells: waiting.cells.min(share.max(1)) })
     }
 
-    fn spread(&self, choices: &[Choice]) -> Option<(Choosing, [u64; LINKS])> {
+    fn in_kernel(&mut self, choices: &[Choice], _: &Waiting) -> Option<InKernel> {
         let rate = rates(choices);
         let mut speeds = [0; LINKS];
         within(choices, Reach::Near).for_each(|(index, choice)| speeds[index] = rate(choice));
-        Some((Choosing::Earliest, speeds))
+        Some(InKernel::Spread(Choosing::Earliest, speeds))
     }
 }
 

@@ -112,7 +112,7 @@ impl Policies {
 
     /// Whether a policy wants to know what is received.
     pub(crate) fn heed_received(&self) -> bool {
-        self.policies.iter().any(Policy::heeds_received)
+        self.policies.iter().any(|policy| policy.heeds_received())
     }
 
     /// A frame of `size` bytes was delivered that came over this link of ours: the policy that decides over its answers is told.

@@ -6,7 +6,7 @@
 //!
 //! Source: Linux bonding (balance-xor); rendezvous hashing, Thaler and Ravishankar 1998.
 
-use super::{Choice, Distribute, PolicyOptions, Share, Waiting};
+use super::{Choice, Distribute, InKernel, PolicyOptions, Waiting};
 use crate::policy::classify::{HashLayers, mix};
 
 #[derive(Debug)]
@@ -21,18 +21,13 @@ impl Hash {
 }
 
 impl Distribute for Hash {
-    fn share(&mut self, choices: &[Choice], waiting: &Waiting) -> Option<Share> {
-        let index = self.seat(choices, waiting)?;
-        Share::all(choices, index, waiting)
-    }
-
     fn layers(&self) -> Option<HashLayers> {
         Some(self.layers)
     }
 
-    fn seats(&mut self, choices: &[Choice], _: &Waiting) -> Option<u16> {
-        let all = choices.iter().fold(0, |seats, choice| seats | 1 << choice.link);
-        (self.layers == HashLayers::Layer34).then_some(all)
+    fn in_kernel(&mut self, choices: &[Choice], _: &Waiting) -> Option<InKernel> {
+        let all = choices.iter().fold(0, |links, choice| links | 1 << choice.link);
+        (self.layers == HashLayers::Layer34).then_some(InKernel::Hash(all))
     }
 
     fn seat(&mut self, choices: &[Choice], waiting: &Waiting) -> Option<usize> {

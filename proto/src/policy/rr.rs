@@ -6,7 +6,7 @@
 //!
 //! Source: P0, 2.2.1 and P2 (balance-rr).
 
-use super::{Choice, Choosing, Distribute, PolicyOptions, Share, Waiting};
+use super::{Choice, Choosing, Distribute, InKernel, PolicyOptions, Share, Waiting};
 use crate::wire::cell::LINKS;
 use core::fmt;
 use core::str::FromStr;
@@ -103,10 +103,9 @@ impl Distribute for RoundRobin {
     }
 
     /// Programs count no cells, so a turn of a stated number is not theirs.
-    fn spread(&self, choices: &[Choice]) -> Option<(Choosing, [u64; LINKS])> {
-        let _ = choices;
+    fn in_kernel(&mut self, _: &[Choice], _: &Waiting) -> Option<InKernel> {
         let is_stated = matches!(self.turn, Turn::Cells(_));
-        (!is_stated).then_some((Choosing::Shares, [EQUAL; LINKS]))
+        (!is_stated).then_some(InKernel::Spread(Choosing::Shares, [EQUAL; LINKS]))
     }
 }
 
@@ -148,10 +147,10 @@ mod tests {
     #[test]
     fn programs_give_each_link_as_much_where_no_number_is_stated() {
         let choices = [choice(0, Some(EQUAL)), choice(1, Some(EQUAL / 10))];
-        let equal = Some((Choosing::Shares, [EQUAL; LINKS]));
-        assert_eq!(turns_of(Turn::Adaptive).spread(&choices), equal);
-        assert_eq!(turns_of(Turn::Superframe).spread(&choices), equal);
-        assert_eq!(turns_of(Turn::Cells(8)).spread(&choices), None);
+        let equal = Some(InKernel::Spread(Choosing::Shares, [EQUAL; LINKS]));
+        for (turn, how) in [(Turn::Adaptive, equal), (Turn::Superframe, equal), (Turn::Cells(8), None)] {
+            assert_eq!(turns_of(turn).in_kernel(&choices, &waiting(0, 1)), how);
+        }
     }
 
     #[test]

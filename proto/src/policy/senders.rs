@@ -60,7 +60,7 @@ pub(crate) struct Seen {
 
 /// All senders.
 #[derive(Debug)]
-pub(super) struct Senders {
+pub(crate) struct Senders {
     table: Box<[Sender]>,
     /// When this period began, once there was one.
     began: Option<Instant>,

@@ -1,6 +1,6 @@
 //! P0.skew as a test: sender A starts 10 s before B, C and D, on two equal links that divide themselves fairly.
 
-use super::example::{choice, waiting};
+use super::example::{choice, newcomers, waiting};
 use super::senders::{PERIOD, SENDERS as ENTRIES};
 use super::{Choice, Distribute, NEWCOMERS, Policy, PolicyKind, PolicyOptions, Seen, Waiting};
 use crate::time::Instant;
@@ -31,11 +31,11 @@ pub(super) fn play_by_programs(kind: PolicyKind, periods: u64) -> Vec<Vec<usize>
             let flow = flow as usize;
             seats[flow].map(|link| Seen { peer: 0, link, carried: [carried[flow], 0] })
         });
-        let newcomers = policy.newcomers(&links, &Waiting { now, ..waiting(0, 1) }).expect("it has senders");
+        let links_of = newcomers(&mut policy, &links, &Waiting { now, ..waiting(0, 1) });
         for (flow, seat) in policy.moves() {
             seats[flow as usize] = seat.map(|(_, link)| link);
         }
-        let mut take = || (newcomers[usize::from(came) % NEWCOMERS], came += 1).0;
+        let mut take = || (links_of[usize::from(came) % NEWCOMERS], came += 1).0;
         let chosen: Vec<usize> = seats[..active as usize]
             .iter_mut()
             .map(|seat| *seat.get_or_insert_with(&mut take) as usize)

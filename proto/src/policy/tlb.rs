@@ -12,7 +12,7 @@
 //! look light, and share a link. `tlb-history` corrects it.
 
 use super::senders::{SENDERS, Senders};
-use super::{Choice, Distribute, NEWCOMERS, Share, Waiting, rooms};
+use super::{Choice, Distribute, InKernel, Waiting, rooms};
 use crate::policy::classify::HashLayers;
 use crate::wire::cell::LINKS;
 use crate::wire::numbered::Numbered;
@@ -29,11 +29,6 @@ pub(crate) struct Tlb {
 }
 
 impl Distribute for Tlb {
-    fn share(&mut self, choices: &[Choice], waiting: &Waiting) -> Option<Share> {
-        let index = self.seat(choices, waiting)?;
-        Share::all(choices, index, waiting)
-    }
-
     fn layers(&self) -> Option<HashLayers> {
         Some(HashLayers::Layer34)
     }
@@ -61,7 +56,7 @@ impl Distribute for Tlb {
         self.expected[link] += expected;
     }
 
-    fn newcomers(&mut self, choices: &[Choice], waiting: &Waiting) -> Option<[u8; NEWCOMERS]> {
+    fn in_kernel(&mut self, choices: &[Choice], waiting: &Waiting) -> Option<InKernel> {
         self.renew(waiting);
         for flow in 0..SENDERS {
             let sender = self.senders.of(flow);
@@ -70,11 +65,11 @@ impl Distribute for Tlb {
             }
         }
         let mut expected = self.expected;
-        Some(self.senders.deal(|_| {
+        Some(InKernel::Senders(self.senders.deal(|_| {
             let link = best(choices, &expected).map_or(0, |index| choices[index].link);
             expected[link] += EXPECTED_OF_NEW;
             link
-        }))
+        })))
     }
 }
 
@@ -105,7 +100,8 @@ fn best(choices: &[Choice], expected: &Numbered<[u64; LINKS]>) -> Option<usize> 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::policy::example::{choice, waiting};
+    use crate::policy::Share;
+    use crate::policy::example::{choice, newcomers, waiting};
     use crate::policy::senders::PERIOD;
     use crate::policy::{Policy, PolicyKind, PolicyOptions, Seen, skew};
     use crate::time::Instant;
@@ -201,15 +197,15 @@ mod tests {
         let mut policy = Policy::new(PolicyKind::Tlb, &PolicyOptions::default());
         let [even, uneven] = [[RATE, RATE], [RATE, RATE + 3]]
             .map(|rates| [0, 1].map(|link| choice(link, Some(rates[usize::from(link)]))));
-        let mut next = |links: &[Choice]| policy.newcomers(links, &waiting(0, 1)).unwrap()[..6].to_vec();
+        let mut next = |links: &[Choice]| newcomers(&mut policy, links, &waiting(0, 1))[..6].to_vec();
         assert_eq!(next(&even), [0, 1, 0, 1, 0, 1]);
         assert_eq!(next(&uneven), [1, 1, 1, 0, 1, 0]);
         assert_eq!(next(&even[1..]), [1; 6]);
         policy.handle_senders(1, |flow| (flow == 7).then_some(Seen { peer: 0, link: 0, carried: [0; 2] }));
-        let next = policy.newcomers(&even, &waiting(0, 1)).unwrap();
+        let next = newcomers(&mut policy, &even, &waiting(0, 1));
         assert_eq!(next[1..5], [1, 0, 1, 0], "the first place has been taken");
         policy.handle_senders(2, |flow| (flow == 7).then_some(Seen { peer: 0, link: 1, carried: [0; 2] }));
-        let next = policy.newcomers(&even, &waiting(0, 1)).unwrap();
+        let next = newcomers(&mut policy, &even, &waiting(0, 1));
         assert_eq!(next[2..6], [0, 0, 1, 0], "its link went down, and it has the other one");
         assert_eq!(policy.moves().count(), 0);
     }
@@ -226,10 +222,10 @@ mod tests {
             }
         };
         policy.handle_senders(4, seen(0));
-        policy.newcomers(&links(), &waiting(0, 1)).unwrap();
+        newcomers(&mut policy, &links(), &waiting(0, 1));
         policy.handle_senders(4, seen(RATE));
         let now = Instant::default() + PERIOD;
-        let next = policy.newcomers(&links(), &Waiting { now, ..waiting(0, 1) }).unwrap();
+        let next = newcomers(&mut policy, &links(), &Waiting { now, ..waiting(0, 1) });
         assert_eq!(next[4..7], [0, 1, 0]);
         assert_eq!(policy.moves().collect::<Vec<_>>(), [(0, Some((0, 0))), (2, None), (3, None)]);
     }

@@ -21,7 +21,7 @@
 //! 2018 (past NIC load, and volume sent and received per process). The rules are this project's.
 
 use super::senders::{Sender, Senders};
-use super::{Choice, Distribute, NEWCOMERS, Room, Share, Waiting, rooms};
+use super::{Choice, Distribute, InKernel, Room, Waiting, rooms};
 use crate::policy::classify::HashLayers;
 use crate::wire::cell::LINKS;
 use crate::wire::numbered::Numbered;
@@ -66,11 +66,6 @@ impl Load {
 }
 
 impl Distribute for TlbHistory {
-    fn share(&mut self, choices: &[Choice], waiting: &Waiting) -> Option<Share> {
-        let index = self.seat(choices, waiting)?;
-        Share::all(choices, index, waiting)
-    }
-
     fn layers(&self) -> Option<HashLayers> {
         Some(HashLayers::Layer34)
     }
@@ -109,14 +104,14 @@ impl Distribute for TlbHistory {
         join(&mut links[link], sender);
     }
 
-    fn newcomers(&mut self, choices: &[Choice], waiting: &Waiting) -> Option<[u8; NEWCOMERS]> {
+    fn in_kernel(&mut self, choices: &[Choice], waiting: &Waiting) -> Option<InKernel> {
         self.renew(choices, waiting);
         let (mut links, newcomer) = (self.links, Sender::default());
-        Some(self.senders.deal(|_| {
+        Some(InKernel::Senders(self.senders.deal(|_| {
             let link = best(choices, &links, &newcomer).map_or(0, |index| choices[index].link);
             join(&mut links[link], &newcomer);
             link
-        }))
+        })))
     }
 }
 

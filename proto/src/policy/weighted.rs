@@ -6,7 +6,7 @@
 //!
 //! Source: stride scheduling, Waldspurger and Weihl, MIT/LCS/TM-528, 1995.
 
-use super::{Choice, Choosing, Distribute, Share, Waiting, rates};
+use super::{Choice, Choosing, Distribute, InKernel, Share, Waiting, rates};
 use crate::wire::cell::LINKS;
 use crate::wire::numbered::Numbered;
 use core::array;
@@ -47,8 +47,8 @@ impl Distribute for Weighted {
         Some(Share { index, cells: waiting.cells.min(turn) })
     }
 
-    fn spread(&self, choices: &[Choice]) -> Option<(Choosing, [u64; LINKS])> {
-        Some((Choosing::Shares, weights(choices)))
+    fn in_kernel(&mut self, choices: &[Choice], _: &Waiting) -> Option<InKernel> {
+        Some(InKernel::Spread(Choosing::Shares, weights(choices)))
     }
 
     fn handle_sent(&mut self, _flow: u32, link: u8, bytes: u64) {

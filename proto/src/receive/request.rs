@@ -102,7 +102,7 @@ impl Receiver {
         }
         let paths = links.paths(index)?.outbound.iter().zip(links.all()).zip(0u8..);
         let up = paths.filter(|((path, link), _)| path.is_up() && path.end.endpoint.is_some() && !link.full);
-        let rank = |path: &Outbound, link: &Link| (path.is_drained(&link.settings), link.queued());
+        let rank = |path: &Outbound, link: &Link| (path.is_drained(&link.settings), link.queue.queued());
         let shortest = up.min_by_key(|((path, link), number)| (Some(*number) == after, rank(path, link)));
         let (_, link) = shortest?;
         let request = if after.is_none() {

@@ -15,7 +15,6 @@ use crate::receive::reorder_timeout;
 use crate::send::{Around, Sender};
 use crate::time::Instant;
 use crate::wire::repair::Request;
-use alloc::vec::Vec;
 use core::ops::Range;
 
 /// Eighths of a cell in one cell.
@@ -71,11 +70,12 @@ impl Sender {
     }
 
     /// What may be lost on links that were left goes over the others. Returns how many numbers were looked up.
-    pub(crate) fn send_lost_again(&mut self, lost: Vec<Lost>, around: &mut Around<'_>) -> u64 {
-        let again = lost
-            .into_iter()
-            .map(|Lost { peer, link, numbers }| self.send_again(peer, link, numbers, LOG as u64, around));
-        again.sum()
+    pub(crate) fn send_lost_again(&mut self, around: &mut Around<'_>) -> u64 {
+        let mut looked_up = 0;
+        for Lost { peer, link, numbers } in around.links.take_lost() {
+            looked_up += self.send_again(peer, link, numbers, LOG as u64, around);
+        }
+        looked_up
     }
 
     /// Queues what went out under these numbers of a link, at most `most` of them, to be sent again. Returns how many were

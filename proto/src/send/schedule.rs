@@ -297,7 +297,7 @@ fn choice(now: Instant, number: u8, path: &Outbound, link: &Link, shortest: Opti
     let opens = || path.opens_in(now).max(link.ceiling.opens_at().since(now));
     Choice {
         link: number,
-        wait: link.wait().max(shortest.map_or(Duration::ZERO, |_| path.congestion.wait(now))),
+        wait: link.queue.wait().max(shortest.map_or(Duration::ZERO, |_| path.congestion.wait(now))),
         rate: path.rate(link),
         speed: measured(link.settings.rate),
         receives: measured(link.settings.receives),

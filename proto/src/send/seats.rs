@@ -3,7 +3,7 @@
 //! Beside the path. The policy decides, as for cells.
 
 use crate::link::nic::Link;
-use crate::policy::{Choosing, Seen, Waiting};
+use crate::policy::{Choosing, InKernel, Seen, Waiting};
 use crate::send::{Around, Sender};
 use crate::wire::cell::LINKS;
 use crate::wire::numbered::Numbered;
@@ -61,17 +61,18 @@ impl Sender {
         if is_alone || open.is_empty() {
             return Some(Seats { links: all, ..Seats::default() });
         }
-        if let Some(links) = self.policies.bundles().seats(&open, &waiting) {
-            return Some(Seats { links, ..Seats::default() });
-        }
-        if let Some(newcomers) = self.policies.bundles().newcomers(&open, &waiting) {
-            let choosing = Choosing::Senders { newcomers, received: self.policies.heed_received() };
-            return Some(Seats { links: all, choosing, ..Seats::default() });
-        }
-        let (choosing, speeds) = self.policies.bundles().spread(&open)?;
-        let mut seats = Seats { links: all, choosing, ..Seats::default() };
-        for (choice, speed) in open.iter().zip(speeds) {
-            (seats.speeds[choice.link], seats.delays[choice.link]) = (speed, choice.skew);
+        let mut seats = Seats { links: all, ..Seats::default() };
+        match self.policies.bundles().in_kernel(&open, &waiting)? {
+            InKernel::Hash(links) => seats.links = links,
+            InKernel::Senders(newcomers) => {
+                seats.choosing = Choosing::Senders { newcomers, received: self.policies.heed_received() };
+            }
+            InKernel::Spread(choosing, speeds) => {
+                seats.choosing = choosing;
+                for (choice, speed) in open.iter().zip(speeds) {
+                    (seats.speeds[choice.link], seats.delays[choice.link]) = (speed, choice.skew);
+                }
+            }
         }
         Some(seats)
     }

@@ -99,7 +99,7 @@ impl Sender {
         let treatment = self.ring.cell(self.run[0]).treatment;
         let link = self.choices.links[share.index].link;
         let path = &around.links.paths(index)?.outbound[link];
-        let room = around.links[link].batch_limit().min(path.batch_limit(around.now)) / segment as u64;
+        let room = around.links[link].queue.batch_limit().min(path.batch_limit(around.now)) / segment as u64;
         let cells = share.cells.min(self.run.len()).min(usize::try_from(room).unwrap_or(usize::MAX).max(1));
         // Known before any number is taken: a batch that is not handed out takes none.
         let to = path.end.endpoint?;

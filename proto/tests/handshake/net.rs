@@ -118,7 +118,7 @@ impl Net {
     pub(crate) fn run_through(&mut self, millis: u64, mut passes: impl FnMut(&Sent) -> bool) {
         let Self { table, said, .. } = self;
         for _ in 0..millis {
-            table.turn(TURN, |cell| {
+            table.turn(TURN, |cell, _| {
                 said.push(cell.clone());
                 passes(cell)
             });

@@ -136,9 +136,9 @@ fn what_is_stated_of_a_link_counts_at_once() {
     let told = state(&mut pair, [Some(80_000_000), Some(40_000_000)], Some(3));
     assert_eq!(told, [None, Some(5_000_000)], "the peer knows what it may send");
     let link = &pair.nodes[0].links[1];
-    assert_eq!((link.rate(), link.ceiling.rate()), (Some(10_000_000), Some(10_000_000)));
+    assert_eq!((link.queue.rate(), link.ceiling.rate()), (Some(10_000_000), Some(10_000_000)));
     assert_eq!(link.settings.weight, Some(3));
     assert_eq!(state(&mut pair, [None, None], None), [None, None]);
-    assert_eq!((pair.nodes[0].links[1].rate(), pair.nodes[0].links[1].ceiling.rate()), (None, None));
+    assert_eq!((pair.nodes[0].links[1].queue.rate(), pair.nodes[0].links[1].ceiling.rate()), (None, None));
     pair.nodes[0].state_link(now, 9, [Some(1), None], None);
 }

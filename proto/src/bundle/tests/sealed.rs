@@ -231,7 +231,7 @@ fn a_heartbeat_that_finds_no_room_waits_for_it_and_leaves_no_gap() {
     let state = |pair: &Pair| {
         let links = &pair.nodes[0].links.paths(0).unwrap().outbound;
         let link = &pair.nodes[0].links[1];
-        (links[1].numbers.next(), link.sent(), link.queued(), link.full)
+        (links[1].numbers.next(), link.queue.sent(), link.queue.queued(), link.full)
     };
     let before = state(&pair);
     pair.now = pair.now + HEARTBEAT_QUIET;
@@ -260,11 +260,11 @@ fn a_control_message_that_may_have_left_keeps_its_number() {
     let mut pair = Pair::new(Cipher::fastest());
     for (outcome, round) in [(Outcome::Lost, 1), (Outcome::Refused, 2)] {
         let next = |pair: &Pair| pair.nodes[0].links.paths(0).unwrap().outbound[0].numbers.next();
-        let (before, bytes) = (next(&pair), pair.nodes[0].links[0].sent());
+        let (before, bytes) = (next(&pair), pair.nodes[0].links[0].queue.sent());
         pair.now = pair.now + HEARTBEAT_QUIET;
         pair.nodes[0].handle_timeout(pair.now);
         say(&mut pair, [outcome, Outcome::Sent]);
-        assert_eq!((next(&pair), pair.nodes[0].links[0].sent()), (before + 1, bytes));
+        assert_eq!((next(&pair), pair.nodes[0].links[0].queue.sent()), (before + 1, bytes));
         assert_eq!((pair.nodes[0].counters().drop_refused, pair.nodes[0].links[0].full), (round, false));
     }
 }

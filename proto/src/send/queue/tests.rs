@@ -59,16 +59,26 @@ impl Fixture {
 
     /// Takes so many cells; returns the lanes that they are of.
     fn take(&mut self, cells: usize) -> Vec<u8> {
-        let Self { now, ring, queue, counters, out, .. } = self;
-        let mut turn = Turn { now: *now, most: cells, ring, counters, out };
-        while turn.out.len() < cells && queue.take_turn(&mut turn, near) {}
-        let slots = out.drain(..);
+        self.fill(cells);
+        self.drain().into_iter().map(|slot| self.ring.cell(slot).lane).collect()
+    }
+
+    /// Takes one turn, of so many cells at most; returns whether there were any.
+    fn turn(&mut self, most: usize) -> bool {
+        let Self { now, ring, queue, counters, out } = self;
+        queue.take_turn(&mut Turn { now: *now, most, ring, counters, out }, near)
+    }
+
+    /// Takes turns until so many cells are there.
+    fn fill(&mut self, most: usize) {
+        while self.out.len() < most && self.turn(most) {}
+    }
+
+    /// The cells that were taken leave.
+    fn drain(&mut self) -> Vec<u64> {
+        let slots: Vec<_> = self.out.drain(..).collect();
+        slots.iter().for_each(|slot| self.ring.release(*slot));
         slots
-            .map(|slot| {
-                ring.release(slot);
-                ring.cell(slot).lane
-            })
-            .collect()
     }
 
     fn relieve(&mut self) {
@@ -154,11 +164,9 @@ fn on_fast_links_a_turn_is_a_superframe_and_on_slow_ones_a_few_cells() {
 fn a_lane_that_is_alone_leaves_in_one_turn() {
     let mut fixture = Fixture::new();
     fixture.push(1, 45, 1);
-    let Fixture { now, ring, queue, counters, out } = &mut fixture;
-    let mut turn = Turn { now: *now, most: 128, ring, counters, out };
-    assert!(queue.take_turn(&mut turn, near));
-    assert_eq!(turn.out.len(), 45);
-    assert!(!queue.take_turn(&mut turn, near));
+    assert!(fixture.turn(128));
+    assert_eq!(fixture.out.len(), 45);
+    assert!(!fixture.turn(128));
 }
 
 #[test]
@@ -234,9 +242,8 @@ fn a_sparse_flow_of_a_paused_lane_is_still_next() {
     fixture.push_of(9, 7, 1, 0);
     assert_eq!(fixture.take(1), []);
     fixture.queue.resume();
-    let Fixture { now, ring, queue, counters, out } = &mut fixture;
-    let mut turn = Turn { now: *now, most: 46, ring, counters, out };
-    while turn.out.len() < 46 && queue.take_turn(&mut turn, near) {}
+    fixture.fill(46);
+    let Fixture { ring, out, .. } = &fixture;
     let is_sparse = |slot: &u64| ring.cell(*slot).first_record == 0 && ring.filled(*slot)[PREFIX + 1] == 0;
     assert!(out.iter().any(is_sparse), "at most a record is before it");
 }
@@ -277,11 +284,9 @@ fn queues_of_one_lane_send_whole_records_and_the_sparse_one_is_next() {
     assert_eq!(fixture.take(60).len(), 60);
     fixture.push_of(3, 7, 1, 0);
     let begins = |fixture: &mut Fixture| {
-        let Fixture { now, ring, queue, counters, out } = fixture;
-        let mut turn = Turn { now: *now, most: 1, ring, counters, out };
-        assert!(queue.take_turn(&mut turn, near));
-        let slot = out.pop_front().unwrap();
-        ring.release(slot);
+        assert!(fixture.turn(1));
+        let [slot] = fixture.drain()[..] else { panic!("a turn of one cell") };
+        let ring = &fixture.ring;
         (ring.cell(slot).first_record == 0, ring.filled(slot)[PREFIX + 1] == 0)
     };
     assert!((0..30).all(|_| !begins(&mut fixture).0), "the record that has begun");
@@ -364,13 +369,9 @@ proptest! {
         let mut fixture = Fixture::new();
         let mut sent: [Vec<u64>; 4] = Default::default();
         let mut drain = |fixture: &mut Fixture, most: usize| {
-            let Fixture { now, ring, queue, counters, out } = fixture;
-            let mut turn = Turn { now: *now, most, ring, counters, out };
-            while turn.out.len() < most && queue.take_turn(&mut turn, near) {}
-            for slot in out.drain(..) {
-                let cell = *ring.cell(slot);
-                sent[usize::from(cell.lane)].push(slot);
-                ring.release(slot);
+            fixture.fill(most);
+            for slot in fixture.drain() {
+                sent[usize::from(fixture.ring.cell(slot).lane)].push(slot);
             }
         };
         let mut expected = [0; 12];
