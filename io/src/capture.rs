@@ -22,6 +22,7 @@ use memmap2::{MmapOptions, MmapRaw};
 use socket2::{Domain, Socket, Type};
 use thiserror::Error;
 
+use crate::link::Failure;
 use crate::netlink::{self, NetlinkError};
 use crate::sockets::{link_layer, packet_statistics, set_option, wait_readable};
 pub use filter::Wanted;
@@ -37,27 +38,14 @@ pub enum CaptureError {
     #[error(transparent)]
     Nic(#[from] NetlinkError),
     /// This process may not open packet sockets.
-    #[error("no permission to see the packets of {nic}: run as root or with CAP_NET_RAW")]
-    NoPermission {
-        /// The NIC.
-        nic: String,
-    },
+    #[error("no permission to see the packets of {0}: run as root or with CAP_NET_RAW")]
+    NoPermission(String),
     /// What passes the NIC has no Ethernet header.
-    #[error("the packets of {nic} have no Ethernet header")]
-    NoEthernet {
-        /// The NIC.
-        nic: String,
-    },
+    #[error("the packets of {0} have no Ethernet header")]
+    NoEthernet(String),
     /// The kernel refused for another reason.
-    #[error("capturing at {nic}: {step} failed: {source}")]
-    Failed {
-        /// The NIC.
-        nic: String,
-        /// What was being done.
-        step: &'static str,
-        /// The kernel's error.
-        source: io::Error,
-    },
+    #[error(transparent)]
+    Failed(#[from] Failure),
 }
 
 /// How much is captured at once.
@@ -103,14 +91,14 @@ impl Capture {
     pub fn open(nic: &str, spec: CaptureSpec) -> Result<Self, CaptureError> {
         let found = netlink::nic(nic)?;
         if found.mac.is_none() {
-            return Err(CaptureError::NoEthernet { nic: nic.to_owned() });
+            return Err(CaptureError::NoEthernet(nic.to_owned()));
         }
         // Of protocol 0 it receives nothing until it is bound: else packets of other NICs would come first.
         let failed = |step: &'static str| {
             let nic = nic.to_owned();
             move |source: io::Error| match source.kind() {
-                io::ErrorKind::PermissionDenied => CaptureError::NoPermission { nic },
-                _ => CaptureError::Failed { nic, step, source },
+                io::ErrorKind::PermissionDenied => CaptureError::NoPermission(nic),
+                _ => Failure::new(format!("capturing at {nic}"), step)(source).into(),
             }
         };
         let socket = Socket::new(Domain::PACKET, Type::RAW, None).map_err(failed("opening a socket"))?;

@@ -20,7 +20,7 @@ use std::time::Duration;
 use tabane_engine::reclaim;
 use thiserror::Error;
 
-use crate::link::{Link, Polled, ReceiveBuffer, Sent};
+use crate::link::{Failure, Link, Polled, ReceiveBuffer, Sent};
 use crate::netlink::{self, NetlinkError, Nic};
 use crate::{Notice, sockets};
 pub use frame::{ETHER_TYPE, ETHERNET, GROUP, HEAD, Mac, ethernet, head};
@@ -81,17 +81,11 @@ pub enum EtherError {
     #[error(transparent)]
     Nic(#[from] NetlinkError),
     /// The NIC is no Ethernet device.
-    #[error("NIC {nic} has no Ethernet address; allowed: an Ethernet device")]
-    NotEthernet {
-        /// The NIC.
-        nic: String,
-    },
+    #[error("NIC {0} has no Ethernet address; allowed: an Ethernet device")]
+    NotEthernet(String),
     /// The kernel does not let this process open packet sockets.
-    #[error("no permission to open a packet socket on NIC {nic}: run as root or with CAP_NET_RAW")]
-    NoPermission {
-        /// The NIC.
-        nic: String,
-    },
+    #[error("no permission to open a packet socket on NIC {0}: run as root or with CAP_NET_RAW")]
+    NoPermission(String),
     /// AF_XDP is required and not available.
     #[error(
         "NIC {nic}: AF_XDP is not available ({reason}); allowed: engine = \"auto\" or \"packet\" where it is not"
@@ -103,15 +97,8 @@ pub enum EtherError {
         reason: String,
     },
     /// The kernel refused for another reason.
-    #[error("ether link on NIC {nic}: {step} failed: {source}")]
-    Failed {
-        /// The NIC.
-        nic: String,
-        /// What was being done.
-        step: &'static str,
-        /// The kernel's error.
-        source: io::Error,
-    },
+    #[error(transparent)]
+    Failed(#[from] Failure),
 }
 
 /// A link of Ethernet frames over one NIC, non-blocking.
@@ -135,8 +122,8 @@ impl EtherLink {
         let socket = CellSocket::open(nic.index, spec.port).map_err(|(step, source)| {
             let nic = nic.name.clone();
             match source.raw_os_error() {
-                Some(libc::EPERM | libc::EACCES) => EtherError::NoPermission { nic },
-                _ => EtherError::Failed { nic, step, source },
+                Some(libc::EPERM | libc::EACCES) => EtherError::NoPermission(nic),
+                _ => Failure::new(format!("ether link on NIC {nic}"), step)(source).into(),
             }
         })?;
         let mut link = Self::over(socket, nic, spec)?;
@@ -154,7 +141,7 @@ impl EtherLink {
 
     fn over(socket: CellSocket, nic: Nic, spec: &EtherSpec) -> Result<Self, EtherError> {
         let mac = nic.mac.filter(|mac| *mac != [0; 6]);
-        let Some(mac) = mac else { return Err(EtherError::NotEthernet { nic: nic.name }) };
+        let Some(mac) = mac else { return Err(EtherError::NotEthernet(nic.name)) };
         let stage = Stage::new(usize::try_from(nic.mtu).unwrap_or_default().clamp(1, usize::from(u16::MAX)));
         let local = address_of(mac, spec.port);
         Ok(Self { xdp: None, socket, nic, port: spec.port, local, stage, notices: Vec::new() })

@@ -51,7 +51,7 @@ pub use capture::{Capture, CaptureError, CaptureSpec};
 pub use descriptors::{peer_groups, receive_files, send_files};
 pub use ether::{Engine, EtherError, EtherLink, EtherSpec};
 pub use gate::Gates;
-pub use link::{Link, Notice, Polled, RECEIVE_BUFFER, RUN_MAX, ReceiveBuffer, SEGMENTS_MAX, Sent};
+pub use link::{Failure, Link, Notice, Polled, RECEIVE_BUFFER, RUN_MAX, ReceiveBuffer, SEGMENTS_MAX, Sent};
 pub use mem::{MemError, MemLink, MemSpec};
 #[cfg(feature = "lab")]
 pub use packet::PacketSocket;

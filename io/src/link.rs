@@ -10,6 +10,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::time::Duration;
 
 use tabane_shm_ring::Faults;
+use thiserror::Error;
 
 /// The receive buffer that a bundle gives a socket: what arrives at 10 Gbit/s while its worker is not scheduled for 5 ms.
 pub const RECEIVE_BUFFER: usize = 7 << 20;
@@ -135,6 +136,26 @@ pub trait Link: AsFd {
     fn poll(&mut self, now: Duration, room: bool) -> Polled {
         let _ = (now, room);
         Polled::default()
+    }
+}
+
+/// What the kernel refused. Reads as one sentence for the user.
+#[derive(Debug, Error)]
+#[error("{what}: {step} failed: {source}")]
+pub struct Failure {
+    /// What was to be opened, such as `device tb0`.
+    pub what: String,
+    /// What was being done.
+    pub step: &'static str,
+    /// The kernel's error.
+    pub source: io::Error,
+}
+
+impl Failure {
+    /// For an error in this step.
+    pub(crate) fn new(what: impl Into<String>, step: &'static str) -> impl FnOnce(io::Error) -> Self {
+        let what = what.into();
+        move |source| Self { what, step, source }
     }
 }
 

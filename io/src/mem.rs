@@ -22,7 +22,7 @@ use rustix::rand::GetRandomFlags;
 use tabane_shm_ring::{Faults, Seat, Shape, ShapeError, Unsent};
 use thiserror::Error;
 
-use crate::link::{Link, Polled, ReceiveBuffer, Sent};
+use crate::link::{Failure, Link, Polled, ReceiveBuffer, Sent};
 use crate::now_ns;
 use mapping::Mapping;
 
@@ -75,15 +75,8 @@ pub enum MemError {
         which: String,
     },
     /// The kernel refused.
-    #[error("window {path}: {step} failed: {source}", path = path.display())]
-    Failed {
-        /// What was to be mapped.
-        path: PathBuf,
-        /// What was being done.
-        step: &'static str,
-        /// The kernel's error.
-        source: io::Error,
-    },
+    #[error(transparent)]
+    Failed(#[from] Failure),
 }
 
 /// A seat in a window of memory.
@@ -103,7 +96,7 @@ impl MemLink {
     /// Opens the memory, and reserves the slot. Nothing is written there but a missing header until the first
     /// [`Self::service`].
     pub fn open(spec: &MemSpec) -> Result<Self, MemError> {
-        let failed = |step| move |source| MemError::Failed { path: spec.path.clone(), step, source };
+        let failed = |step| Failure::new(describe(spec), step);
         let file = mapping::open(&spec.path).map_err(failed("opening it"))?;
         mapping::make_room(&file, spec.shape.bytes()).map_err(failed("making room"))?;
         let slot = reserve(&file, spec)?;
@@ -121,8 +114,7 @@ impl MemLink {
     fn over(file: OwnedFd, slot: u16, spec: &MemSpec) -> Result<Self, MemError> {
         let path = || spec.path.clone();
         let memory = Mapping::new(&file, spec.shape.bytes());
-        let memory =
-            memory.map_err(|source| MemError::Failed { path: path(), step: "mapping it", source })?;
+        let memory = memory.map_err(Failure::new(describe(spec), "mapping it"))?;
         let there = memory.header_or(spec.shape);
         let there = there.map_err(|source| MemError::Shape { path: path(), source })?;
         if there != spec.shape {
@@ -259,6 +251,11 @@ impl Drop for MemLink {
     }
 }
 
+/// The window, for sentences.
+fn describe(spec: &MemSpec) -> String {
+    format!("window {}", spec.path.display())
+}
+
 /// Locks the slot's byte of the file, and returns the slot. The lock belongs to the open file: it ends with the
 /// process, and is handed over with the file.
 fn reserve(file: &OwnedFd, spec: &MemSpec) -> Result<u16, MemError> {
@@ -268,9 +265,7 @@ fn reserve(file: &OwnedFd, spec: &MemSpec) -> Result<u16, MemError> {
         match mapping::lock(file, byte) {
             Ok(true) => return Ok(slot),
             Ok(false) => {}
-            Err(source) => {
-                return Err(MemError::Failed { path: spec.path.clone(), step: "locking a slot", source });
-            }
+            Err(error) => return Err(Failure::new(describe(spec), "locking a slot")(error).into()),
         }
     }
     let which = spec.slot.map_or("all slots are".to_owned(), |slot| format!("slot {slot} is"));

@@ -20,6 +20,7 @@ use thiserror::Error;
 
 use crate::Notice;
 use crate::gate::Gates;
+use crate::link::Failure;
 use crate::sockets::{check, request_for};
 
 /// Length of the `virtio_net_hdr` before each frame, bytes.
@@ -92,11 +93,8 @@ impl Offload {
 #[derive(Debug, Error)]
 pub enum TapError {
     /// The kernel would not accept the name, or would change it.
-    #[error("device name \"{name}\" is refused; allowed: {DEVICE_NAME_ALLOWED}")]
-    BadName {
-        /// The name as given.
-        name: String,
-    },
+    #[error("device name \"{0}\" is refused; allowed: {DEVICE_NAME_ALLOWED}")]
+    BadName(String),
     /// The number of queues is out of range.
     #[error("device {name}: {queues} queues; allowed: 1 to 256")]
     BadQueues {
@@ -111,27 +109,14 @@ pub enum TapError {
     )]
     NoDriver,
     /// Neither root nor `CAP_NET_ADMIN`, or the container forbids it.
-    #[error("no permission to {action}: run as root or with CAP_NET_ADMIN")]
-    NoPermission {
-        /// What was refused.
-        action: String,
-    },
+    #[error("no permission to {0}: run as root or with CAP_NET_ADMIN")]
+    NoPermission(String),
     /// A device of that name exists.
-    #[error("device name {name} is taken: choose another, or remove that device (`ip link delete {name}`)")]
-    NameTaken {
-        /// The name.
-        name: String,
-    },
+    #[error("device name {0} is taken: choose another, or remove that device (`ip link delete {0}`)")]
+    NameTaken(String),
     /// The kernel refused for another reason.
-    #[error("device {name}: {step} failed: {source}")]
-    Failed {
-        /// The device.
-        name: String,
-        /// What was being done.
-        step: &'static str,
-        /// The kernel's error.
-        source: io::Error,
-    },
+    #[error(transparent)]
+    Failed(#[from] Failure),
 }
 
 /// The device as a whole. Frames pass through its queues.
@@ -151,14 +136,14 @@ impl Tap {
     /// After an error nothing is left behind.
     pub fn open(spec: &TapSpec) -> Result<(Self, Vec<TapQueue>), TapError> {
         if !is_device_name(&spec.name) {
-            return Err(TapError::BadName { name: spec.name.clone() });
+            return Err(TapError::BadName(spec.name.clone()));
         }
         if !(1..=QUEUES_MAX).contains(&spec.queues) {
             return Err(TapError::BadQueues { name: spec.name.clone(), queues: spec.queues });
         }
         let queues =
             (0..spec.queues).map(|number| open_queue(spec, number)).collect::<Result<Vec<_>, _>>()?;
-        let failed = |step| move |source| TapError::Failed { name: spec.name.clone(), step, source };
+        let failed = |step| Failure::new(format!("device {}", spec.name), step);
 
         let control = queues[0].file.try_clone().map_err(failed("dup"))?;
         ioctl_int(&control, libc::TUNSETVNETHDRSZ, VNET_HDR_SIZE).map_err(failed("TUNSETVNETHDRSZ"))?;
@@ -311,9 +296,9 @@ fn open_queue(spec: &TapSpec, number: u16) -> Result<TapQueue, TapError> {
         flags |= libc::IFF_TUN_EXCL;
     }
     attach(&file, &spec.name, flags).map_err(|source| match source.raw_os_error() {
-        Some(libc::EBUSY) => TapError::NameTaken { name: spec.name.clone() },
-        Some(libc::EPERM) => TapError::NoPermission { action: format!("create device {}", spec.name) },
-        _ => TapError::Failed { name: spec.name.clone(), step: "TUNSETIFF", source },
+        Some(libc::EBUSY) => TapError::NameTaken(spec.name.clone()),
+        Some(libc::EPERM) => TapError::NoPermission(format!("create device {}", spec.name)),
+        _ => Failure::new(format!("device {}", spec.name), "TUNSETIFF")(source).into(),
     })?;
     Ok(TapQueue { file })
 }
@@ -322,10 +307,8 @@ fn open_driver(name: &str) -> Result<OwnedFd, TapError> {
     let flags = OFlags::RDWR | OFlags::NONBLOCK | OFlags::CLOEXEC;
     rustix::fs::open("/dev/net/tun", flags, Mode::empty()).map_err(|error| match error {
         Errno::NOENT | Errno::NODEV | Errno::NXIO => TapError::NoDriver,
-        Errno::ACCESS | Errno::PERM => TapError::NoPermission { action: "open /dev/net/tun".to_owned() },
-        error => {
-            TapError::Failed { name: name.to_owned(), step: "opening /dev/net/tun", source: error.into() }
-        }
+        Errno::ACCESS | Errno::PERM => TapError::NoPermission("open /dev/net/tun".to_owned()),
+        error => Failure::new(format!("device {name}"), "opening /dev/net/tun")(error.into()).into(),
     })
 }
 

@@ -21,7 +21,7 @@ use rustix::net::sockopt;
 use socket2::{Domain, Protocol, Socket, Type};
 use thiserror::Error;
 
-use crate::link::{Link, ReceiveBuffer, Sent};
+use crate::link::{Failure, Link, ReceiveBuffer, Sent};
 use crate::netlink::{self, NetlinkError, Nic};
 use crate::{Notice, sockets};
 use send::Gso;
@@ -59,17 +59,11 @@ pub enum LinkError {
     #[error(transparent)]
     Nic(#[from] NetlinkError),
     /// The NIC is administratively down.
-    #[error("NIC {nic} is down: bring it up with `ip link set {nic} up`")]
-    NicDown {
-        /// The NIC.
-        nic: String,
-    },
+    #[error("NIC {0} is down: bring it up with `ip link set {0} up`")]
+    NicDown(String),
     /// The kernel does not let this process bind to a NIC or port.
-    #[error("no permission to {action}: run as root or with CAP_NET_RAW and CAP_NET_BIND_SERVICE")]
-    NoPermission {
-        /// What was refused.
-        action: String,
-    },
+    #[error("no permission to {0}: run as root or with CAP_NET_RAW and CAP_NET_BIND_SERVICE")]
+    NoPermission(String),
     /// Somebody has the port already.
     #[error(
         "UDP port {port} on NIC {nic} is taken: choose another port, or stop what uses it (`ss -ulpn sport = {port}`)"
@@ -97,15 +91,8 @@ pub enum LinkError {
         address: IpAddr,
     },
     /// The kernel refused for another reason.
-    #[error("UDP link on NIC {nic}: {step} failed: {source}")]
-    Failed {
-        /// The NIC.
-        nic: String,
-        /// What was being done.
-        step: &'static str,
-        /// The kernel's error.
-        source: io::Error,
-    },
+    #[error(transparent)]
+    Failed(#[from] Failure),
 }
 
 /// A UDP socket bound to one NIC, non-blocking.
@@ -129,12 +116,9 @@ impl UdpLink {
     pub fn bind(spec: &UdpSpec) -> Result<Self, LinkError> {
         let nic = netlink::nic(&spec.nic)?;
         if !nic.admin_up {
-            return Err(LinkError::NicDown { nic: nic.name });
+            return Err(LinkError::NicDown(nic.name));
         }
-        let failed = |step| {
-            let nic = nic.name.clone();
-            move |source| LinkError::Failed { nic, step, source }
-        };
+        let failed = |step| Failure::new(describe(&nic.name), step);
         let wanted = socket_address(spec, &nic);
         let both_families = takes_both(spec);
         let socket = Socket::new(Domain::for_address(wanted), Type::DGRAM, Some(Protocol::UDP))
@@ -161,7 +145,7 @@ impl UdpLink {
         let nic = netlink::nic(&spec.nic)?;
         let socket = Socket::from(socket);
         let bound = socket.local_addr().map(|local| local.as_socket());
-        let failed = |source| LinkError::Failed { nic: spec.nic.clone(), step: "getsockname", source };
+        let failed = Failure::new(describe(&nic.name), "getsockname");
         let local = bound.map_err(failed)?.unwrap_or_else(|| socket_address(spec, &nic));
         let mut link = Self::over(socket, nic, local, takes_both(spec));
         link.probe_offloads(spec);
@@ -291,10 +275,15 @@ fn unmapped(endpoint: SocketAddr) -> SocketAddr {
     }
 }
 
+/// The link, for sentences.
+fn describe(nic: &str) -> String {
+    format!("UDP link on NIC {nic}")
+}
+
 fn bind_to_nic(socket: &Socket, nic: &str) -> Result<(), LinkError> {
     socket.bind_device(Some(nic.as_bytes())).map_err(|source| match source.raw_os_error() {
-        Some(libc::EPERM) => LinkError::NoPermission { action: format!("bind a socket to NIC {nic}") },
-        _ => LinkError::Failed { nic: nic.to_owned(), step: "SO_BINDTODEVICE", source },
+        Some(libc::EPERM) => LinkError::NoPermission(format!("bind a socket to NIC {nic}")),
+        _ => Failure::new(describe(nic), "SO_BINDTODEVICE")(source).into(),
     })
 }
 
@@ -316,10 +305,8 @@ fn bind_to_port(socket: &Socket, local: SocketAddr, both_families: bool, nic: &s
         match source.raw_os_error() {
             Some(libc::EADDRINUSE) => LinkError::PortTaken { port, nic },
             Some(libc::EADDRNOTAVAIL) => LinkError::NoSuchAddress { address: local.ip(), nic },
-            Some(libc::EACCES) => {
-                LinkError::NoPermission { action: format!("use UDP port {port} on NIC {nic}") }
-            }
-            _ => LinkError::Failed { nic, step: "bind", source },
+            Some(libc::EACCES) => LinkError::NoPermission(format!("use UDP port {port} on NIC {nic}")),
+            _ => Failure::new(describe(&nic), "bind")(source).into(),
         }
     })
 }
@@ -334,11 +321,7 @@ fn join(socket: &Socket, spec: &UdpSpec, nic: &Nic) -> Result<(), LinkError> {
         .join_multicast_v6(&group, nic.index)
         .and_then(|()| socket.set_multicast_if_v6(nic.index))
         .and_then(|()| socket.set_multicast_loop_v6(false))
-        .map_err(|source| LinkError::Failed {
-            nic: nic.name.clone(),
-            step: "joining the multicast group",
-            source,
-        })
+        .map_err(|error| Failure::new(describe(&nic.name), "joining the multicast group")(error).into())
 }
 
 #[cfg(test)]

@@ -254,59 +254,33 @@ pub fn words(program: &str, arguments: &str) -> Command {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::process::words;
 
     #[test]
-    fn a_program_that_ends_hands_over_its_output() {
-        let process = Process::start(words("echo", "ready")).unwrap();
-        let ending = process.wait(Duration::from_secs(5)).unwrap();
-        assert_eq!(ending.success("echo").unwrap(), "ready\n");
+    fn a_program_that_ends_hands_over_its_output_and_a_failure_its_last_words() {
+        let ended = |program, words_of| Process::start(words(program, words_of)).unwrap().wait(HEED).unwrap();
+        assert_eq!(ended("echo", "ready").success("echo").unwrap(), "ready\n");
+        assert_eq!(run(&mut words("echo", "two words")).unwrap(), "two words\n");
+        let error = ended("ls", "/no/such/place").success("ls").unwrap_err().to_string();
+        assert!(error.starts_with("ls failed") && error.contains("No such file"), "{error}");
+        let error = run(&mut words("ls", "/no/such/place")).unwrap_err().to_string();
+        assert!(error.starts_with("`ls /no/such/place` failed") && error.contains("No such file"), "{error}");
     }
 
     #[test]
-    fn what_a_program_prints_is_there_while_it_runs() {
+    fn what_a_program_prints_is_there_while_it_runs_and_sigterm_stops_it() {
         let mut shell = Command::new("sh");
         shell.args(["-c", "echo ready >&2; exec sleep 60"]);
-        let process = Process::start(shell).unwrap();
+        let mut process = Process::start(shell).unwrap();
         let printed = wait_for("a word", HEED, || Ok(process.has_complained("ready").then_some(())));
-        assert!(printed.is_ok() && !process.has_complained("other"));
-        assert_eq!(process.stop().unwrap().complaint, "ready\n");
-    }
-
-    #[test]
-    fn a_program_is_stopped_by_sigterm() {
-        let mut process = Process::start(words("sleep", "60")).unwrap();
-        assert!(process.is_running().unwrap());
-        assert!(!process.stop().unwrap().status.success());
-    }
-
-    #[test]
-    fn a_failure_quotes_the_last_words() {
-        let process = Process::start(words("ls", "/no/such/place")).unwrap();
-        let error = process.wait(Duration::from_secs(5)).unwrap().success("ls").unwrap_err().to_string();
-        assert!(error.starts_with("ls failed") && error.contains("No such file"), "{error}");
+        assert!(printed.is_ok() && !process.has_complained("other") && process.is_running().unwrap());
+        let ending = process.stop().unwrap();
+        assert_eq!((ending.complaint.as_str(), ending.status.success()), ("ready\n", false));
     }
 
     #[test]
     fn memory_is_read_from_the_status() {
         assert_eq!(resident_kilobytes("Name:\tx\nVmRSS:\t    5120 kB\nVmData:\t1 kB\n"), Some(5120));
         assert_eq!(resident_kilobytes("Name:\tx\n"), None);
-    }
-
-    #[test]
-    fn this_process_has_memory() {
         assert!(resident_mib(std::process::id()).unwrap() > 0.1);
-    }
-
-    #[test]
-    fn output_comes_out() {
-        assert_eq!(run(&mut words("echo", "two words")).unwrap(), "two words\n");
-    }
-
-    #[test]
-    fn a_failure_names_command_and_complaint() {
-        let error = run(&mut words("ls", "/no/such/place")).unwrap_err().to_string();
-        assert!(error.starts_with("`ls /no/such/place` failed"), "{error}");
-        assert!(error.contains("No such file"), "{error}");
     }
 }

@@ -123,7 +123,7 @@ fn memory_that_is_no_such_window_is_refused() {
     let wanted = spec(scratch.0.clone(), None);
     let open = |wanted: &MemSpec| MemLink::open(wanted).map(drop);
     std::fs::write(&scratch.0, [0; 1000]).expect("written");
-    assert!(matches!(open(&wanted), Err(MemError::Failed { step: "making room", .. })));
+    assert!(matches!(open(&wanted), Err(MemError::Failed(Failure { step: "making room", .. }))));
     std::fs::write(&scratch.0, vec![7; 1 << 20]).expect("written");
     assert!(matches!(open(&wanted), Err(MemError::Shape { source: ShapeError::NotAWindow, .. })));
     std::fs::remove_file(&scratch.0).expect("removed");

@@ -87,7 +87,7 @@ fn write(directory: &Path, name: &str, text: &str) -> Result<PathBuf> {
 }
 
 /// A key of a node, and its public part.
-fn node_key(directory: &Path, host: usize) -> Result<String> {
+pub(crate) fn node_key(directory: &Path, host: usize) -> Result<String> {
     let path = directory.join(format!("node{host}"));
     let mut command = std::process::Command::new(program(None)?);
     Ok(process::run(command.args(["genkey", "--node"]).arg(path))?.trim().to_owned())

@@ -1,6 +1,6 @@
 //! Nodes with keys of their own: who is taken off the list is shut out, and the others carry on.
 
-use std::path::Path;
+use std::process::Command;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
@@ -10,6 +10,7 @@ use tabane_kit::status::Questions;
 use tabane_kit::topology::{Plan, Topology, nic};
 
 use crate::case::{Case, DAEMON};
+use crate::traffic::configured::node_key;
 use crate::traffic::environment::say;
 use crate::traffic::stage::{FAST, options, plan};
 
@@ -31,13 +32,6 @@ fn have(bundles: &mut [Bundle<'_>], peers: [usize; HOSTS]) -> Result<()> {
     })
 }
 
-/// A key of a node, and its public part.
-fn node_key(directory: &Path, host: usize) -> Result<String> {
-    let mut command = std::process::Command::new(program(None)?);
-    let public = process::run(command.args(["genkey", "--node"]).arg(directory.join(format!("own{host}"))))?;
-    Ok(public.trim().to_owned())
-}
-
 /// Three bundles on one switch, the third without a key of its own at first, as nodes are while keys are given out. Then lists are
 /// made, and the third, which keeps the key of the group, is taken off them.
 fn stolen() -> Result<()> {
@@ -45,9 +39,9 @@ fn stolen() -> Result<()> {
         (Topology::build(Plan { hosts: HOSTS, ..plan(&[FAST]) })?, tempfile::tempdir()?);
     let public = (0..HOSTS).map(|host| node_key(directory.path(), host)).collect::<Result<Vec<_>>>()?;
     let group = directory.path().join("key");
-    process::run(std::process::Command::new(program(None)?).arg("genkey").arg(&group))?;
+    process::run(Command::new(program(None)?).arg("genkey").arg(&group))?;
     let start = |host: usize, with_own: bool| {
-        let own = directory.path().join(format!("own{host}")).display().to_string();
+        let own = directory.path().join(format!("node{host}")).display().to_string();
         let arguments = if with_own { vec!["--node-key".to_owned(), own] } else { Vec::new() };
         let options = Options { protection: Protection::KeyFile(group.clone()), arguments, ..options()? };
         Bundle::start(topology.host(host), host, &[nic(0)], &options)
