@@ -16,7 +16,7 @@ use crate::{Need, Test, shape};
 pub(crate) const TESTS: &[Test] = tests!("udp";
     Namespaces:
         a_run_arrives_as_one_gro_buffer, runs_up_to_the_limits_pass, segments_above_the_mtu_are_refused,
-        a_refusal_of_gso_loses_nothing, gso_changes_no_datagram, hellos_reach_the_other_side_only,
+        a_refusal_of_gso_loses_nothing, hellos_reach_the_other_side_only,
         nics_share_a_port, a_nic_that_is_down_is_reported;
     Tbf: queued_bytes_return_to_zero, a_full_buffer_takes_no_part_of_a_run;
 );
@@ -150,17 +150,6 @@ fn a_refusal_of_gso_loses_nothing() {
     let notice = from.take_notice().unwrap().to_string();
     assert!(notice.starts_with("left: UDP_SEGMENT is not available (Invalid argument"), "{notice}");
     assert!(from.take_notice().is_none());
-}
-
-fn gso_changes_no_datagram() {
-    let run = pattern(44 * CELL - 7);
-    let datagrams = [true, false].map(|gso| {
-        let mut pair = Pair::with(|spec| (spec.gso, spec.gro) = (gso, false));
-        assert!(matches!(pair.send(&run, CELL), Sent::Done));
-        collect(&mut pair.right, run.len())
-    });
-    assert_eq!(datagrams[0].len(), 44);
-    assert!(datagrams[0] == datagrams[1]);
 }
 
 fn queued_bytes_return_to_zero() {
