@@ -6,7 +6,7 @@
 pub mod needs;
 pub mod process;
 
-use std::fs;
+use std::fs::{self, File};
 use std::io;
 use std::net::Ipv6Addr;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -20,14 +20,18 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 use nix::errno::Errno;
-use nix::mount::{MntFlags, umount2};
-use nix::sched::{CloneFlags, unshare};
+use nix::mount::{MntFlags, MsFlags, mount, umount2};
+use nix::sched::{CloneFlags, setns, unshare};
 use nix::unistd::{getegid, geteuid};
-use tabane_io::netlink;
-use tabane_io::netns;
+use tabane_io::netlink::{self, DeviceSettings};
+use tabane_io::netns::start_in;
 
 use crate::needs::Missing;
 
+/// That of the calling thread.
+const OWN: &str = "/proc/thread-self/ns/net";
+/// Loopback, the first interface of each namespace.
+const LOOPBACK: u32 = 1;
 /// Where `ip netns` keeps its names.
 pub const NAMES: &str = "/run/netns";
 
@@ -39,7 +43,7 @@ pub const NAMES: &str = "/run/netns";
 pub struct Namespace {
     /// What `ip netns` knows; empty: it has no name.
     name: String,
-    namespace: netns::Namespace,
+    file: Arc<File>,
     /// The processor on which its programs run; `None`: on any.
     processor: Option<usize>,
 }
@@ -48,8 +52,14 @@ impl Namespace {
     /// One without a name, with loopback up.
     /// Errors: the process has no right to make namespaces.
     pub fn new() -> Result<Namespace> {
-        let namespace = netns::Namespace::new().context("a network namespace")?;
-        let namespace = Namespace { name: String::new(), namespace, processor: None };
+        let make = || -> Result<File> {
+            unshare(CloneFlags::CLONE_NEWNET)?;
+            let up = DeviceSettings { up: Some(true), ..DeviceSettings::default() };
+            netlink::set_device(LOOPBACK, &up)?;
+            Ok(File::open(OWN)?)
+        };
+        let file = Arc::new(on_a_thread(make).context("a network namespace")?);
+        let namespace = Namespace { name: String::new(), file, processor: None };
         for scope in ["all", "default"] {
             // Where /proc/sys may not be written, addresses take a second longer.
             let _ = namespace.set(&format!("net/ipv6/conf/{scope}/accept_dad"), "0");
@@ -63,7 +73,10 @@ impl Namespace {
         let making = || format!("the namespace {name}");
         let mut namespace = Namespace::new().with_context(making)?;
         fs::create_dir_all(NAMES).context(NAMES)?;
-        namespace.namespace.bind(&path(&name)).with_context(making)?;
+        // The namespace lives as long as the file.
+        let (place, none) = (path(&name), None::<&str>);
+        File::create_new(&place).with_context(making)?;
+        namespace.enter(|| mount(Some(OWN), &place, none, MsFlags::MS_BIND, none))?.with_context(making)?;
         namespace.name = name;
         Ok(namespace)
     }
@@ -80,9 +93,15 @@ impl Namespace {
 
     /// `program`, to be started in the namespace.
     pub fn command(&self, program: impl AsRef<std::ffi::OsStr>) -> Command {
-        let Some(processor) = self.processor else { return self.namespace.command(program) };
-        let mut command = self.namespace.command("taskset");
-        command.args(["--cpu-list", &processor.to_string()]).arg(program);
+        let mut command = match self.processor {
+            None => Command::new(program),
+            Some(processor) => {
+                let mut command = Command::new("taskset");
+                command.args(["--cpu-list", &processor.to_string()]).arg(program);
+                command
+            }
+        };
+        start_in(&mut command, &self.file);
         command
     }
 
@@ -98,7 +117,7 @@ impl Namespace {
 
     fn tool(&self, program: &str, arguments: &str) -> Result<String> {
         if self.name.is_empty() {
-            return process::run(self.namespace.command(program).args(arguments.split_whitespace()));
+            return process::run(self.command(program).args(arguments.split_whitespace()));
         }
         process::run(&mut process::words(program, &format!("-n {} {arguments}", self.name)))
     }
@@ -111,7 +130,10 @@ impl Namespace {
 
     /// Does `work` on a thread in the namespace and waits for it.
     pub fn enter<T: Send>(&self, work: impl FnOnce() -> T + Send) -> Result<T> {
-        self.namespace.enter(work).with_context(|| format!("entering namespace {}", self.name))
+        on_a_thread(|| {
+            self.move_in()?;
+            Ok(work())
+        })
     }
 
     /// The same for tests.
@@ -124,7 +146,7 @@ impl Namespace {
 
     /// Moves the calling thread into the namespace for good.
     pub fn move_in(&self) -> Result<()> {
-        self.namespace.move_in().with_context(|| format!("entering namespace {}", self.name))
+        move_into(&self.file).with_context(|| format!("entering namespace {}", self.name))
     }
 
     /// Starts a thread named `name` that does `work` in the namespace.
@@ -133,9 +155,9 @@ impl Namespace {
         name: &str,
         work: impl FnOnce() -> Result<T> + Send + 'static,
     ) -> Result<JoinHandle<Result<T>>> {
-        let namespace = self.namespace.clone();
+        let file = Arc::clone(&self.file);
         let inside = move || {
-            namespace.move_in()?;
+            move_into(&file)?;
             work()
         };
         Ok(thread::Builder::new().name(name.to_string()).spawn(inside)?)
@@ -144,7 +166,7 @@ impl Namespace {
 
 impl AsFd for Namespace {
     fn as_fd(&self) -> BorrowedFd<'_> {
-        self.namespace.as_fd()
+        self.file.as_fd()
     }
 }
 
@@ -160,6 +182,14 @@ impl Drop for Namespace {
             eprintln!("namespace {} stays: {error}", self.name);
         }
     }
+}
+
+fn move_into(namespace: &File) -> Result<()> {
+    Ok(setns(namespace, CloneFlags::CLONE_NEWNET)?)
+}
+
+fn on_a_thread<T: Send>(work: impl FnOnce() -> T + Send) -> T {
+    thread::scope(|scope| scope.spawn(work).join()).unwrap_or_else(|panic| resume_unwind(panic))
 }
 
 /// The file whose name is that of a namespace.
