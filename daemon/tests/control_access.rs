@@ -3,6 +3,7 @@
 //!
 //! The asking process runs as another user, which only root can arrange; elsewhere the tests are ignored.
 
+use std::ffi::OsStr;
 use std::fs::{self, Permissions};
 use std::io::{BufRead, BufReader, Lines, Read, Write};
 use std::os::linux::net::SocketAddrExt;
@@ -10,18 +11,18 @@ use std::os::unix::fs::{PermissionsExt, chown};
 use std::os::unix::net::{SocketAddr, UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdout, Command, ExitCode, Output, Stdio};
-use std::sync::mpsc::channel;
 use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
 
 use libtest_mimic::Failed;
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketType};
-use rustix::process::{Gid, Pid, Signal, Uid, kill_process};
+use rustix::process::{Gid, Uid};
 use rustix::thread::{set_thread_groups, set_thread_res_gid, set_thread_res_uid};
 use serde_json::json;
 use tabane_api::Request;
 use tabane_netns::Namespace;
+use tabane_netns::process::{Ending, Process};
 use tabaned::control::{Group, Listener, Right, Server, done};
 use tabaned::events::EventLog;
 use tempfile::TempDir;
@@ -294,27 +295,18 @@ fn watchers_leave_room_for_owners() -> Result<(), Failed> {
             // Most have been sent away.
             let _ = watcher.write_all(&b"{\"do\":\"status\"}\n".repeat(16));
         }
-        let owner = ended(Command::new(&stage.binary).args(["policy", &stage.name, "rr"]))?;
-        assert_eq!(owner.status.code(), Some(0), "{}", String::from_utf8_lossy(&owner.stderr));
+        ended(&stage.binary, &["policy", &stage.name, "rr"])?.success("the owner's command")?;
     }
     assert_eq!(stage.ask(STRANGER, WATCHERS, &[])?.stdout, b"{}\n", "and for the next watcher");
     Ok(())
 }
 
-/// What a command says; an error when it has not ended after a while.
-fn ended(command: &mut Command) -> Result<Output, Failed> {
+/// How a command of `tabane` ends; an error when it has not ended after a while.
+fn ended(program: impl AsRef<OsStr>, words: &[&str]) -> Result<Ending, Failed> {
     const ENDS_WITHIN: Duration = Duration::from_secs(20);
-    let process = command.stdout(Stdio::piped()).stderr(Stdio::piped()).current_dir("/").spawn()?;
-    let pid = Pid::from_child(&process);
-    let (sender, end) = channel();
-    thread::spawn(move || sender.send(process.wait_with_output()));
-    match end.recv_timeout(ENDS_WITHIN) {
-        Ok(output) => Ok(output?),
-        Err(_) => {
-            kill_process(pid, Signal::KILL)?;
-            Err(format!("{command:?} hangs").into())
-        }
-    }
+    let mut command = Command::new(program);
+    command.args(words).current_dir("/");
+    Ok(Process::start(command)?.wait(ENDS_WITHIN)?)
 }
 
 /// Somebody has a name whose connections nobody takes, and one that is no text; in a network namespace where no other trial's
@@ -344,10 +336,9 @@ fn names_that_lead_nowhere() -> Result<(), Failed> {
         (&["up", &config], "is taken by a process that takes no connection"),
     ];
     for (words, sentence) in commands {
-        let output = ended(Command::new(programs::tabane()).args(words))?;
-        let said = String::from_utf8_lossy(&output.stderr).into_owned();
-        assert!(said.contains(sentence) && !said.contains("UTF-8"), "{words:?}: {said}");
-        assert_eq!(output.status.success(), sentence.is_empty(), "{words:?}: {said}");
+        let Ending { status, complaint, .. } = ended(programs::tabane(), words)?;
+        assert!(complaint.contains(sentence) && !complaint.contains("UTF-8"), "{words:?}: {complaint}");
+        assert_eq!(status.success(), sentence.is_empty(), "{words:?}: {complaint}");
     }
     Ok(())
 }
@@ -380,16 +371,14 @@ fn a_bundle_names_no_files_for_root() -> Result<(), Failed> {
             noted.lock().expect("no panic").push(request);
             answer.clone()
         })?;
-        let typed: &[&str] = if number == 0 { &[] } else { &[&config] };
+        let typed: &[&str] = if number == 0 { &[] } else { &[&*config] };
         for word in ["save", "reload"] {
             // With a file that is typed, and without what leads astray, reloading is as ever.
             if number == 2 && word == "reload" {
                 continue;
             }
-            let mut command = Command::new(programs::tabane());
-            let output = ended(command.args([word, &name]).args(typed))?;
-            let said = String::from_utf8_lossy(&output.stderr).into_owned();
-            assert_eq!(output.status.code(), Some(2), "{word} {number}: {said}");
+            let ending = ended(programs::tabane(), &[&[word, &name], typed].concat())?;
+            assert_eq!(ending.status.code(), Some(2), "{word} {number}: {}", ending.complaint);
         }
         drop(server);
         let requests = requests.lock().expect("no panic");
