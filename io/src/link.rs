@@ -59,11 +59,6 @@ impl<'a> ReceiveBuffer<'a> {
     pub fn datagrams(&self) -> impl Iterator<Item = &[u8]> {
         self.bytes[..self.len].chunks(self.segment)
     }
-
-    /// The datagrams that came, in order, to be opened in place.
-    pub fn datagrams_mut(&mut self) -> impl Iterator<Item = &mut [u8]> {
-        self.bytes[..self.len].chunks_mut(self.segment)
-    }
 }
 
 /// What a poll has found that no descriptor reports.

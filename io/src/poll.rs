@@ -97,11 +97,6 @@ impl Poll {
         Ok(poll)
     }
 
-    /// Whether timeouts count in nanoseconds; else they are rounded up to milliseconds.
-    pub fn is_precise(&self) -> bool {
-        self.precise
-    }
-
     /// Watches `fd`; `token` comes back with its readiness.
     /// Errors: `EEXIST` when `fd` is watched already.
     pub fn add(&self, fd: impl AsFd, token: u64, interest: Interest) -> io::Result<()> {

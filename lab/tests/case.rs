@@ -1,6 +1,5 @@
 //! A trial: its name, what it needs of the machine, and what it does.
 
-use std::env;
 use std::path::{Path, PathBuf};
 
 use anyhow::Result;
@@ -8,7 +7,7 @@ use libtest_mimic::Trial;
 use tabane_kit::bundle;
 use tabane_kit::guest::Guest;
 use tabane_kit::prerequisites::{
-    BUSYBOX, ETHTOOL, IPERF3, MODPROBE, QEMU, Tool, require_daemon, require_tools, require_xdp, trial,
+    BUSYBOX, ETHTOOL, IPERF3, MODPROBE, QEMU, Tool, require, require_daemon, require_xdp, trial,
 };
 
 /// Below it, Makefile targets put the guests.
@@ -33,12 +32,11 @@ pub(crate) const XDP: &[Need] = &[Need::Daemon, Need::That(|| Ok(require_xdp()?)
 
 impl Need {
     fn check(self) -> Result<()> {
-        let tools = |tools: &[Tool]| Ok(require_tools(&env::var_os("PATH").unwrap_or_default(), tools)?);
         match self {
             Need::Daemon => Ok(require_daemon(&bundle::program(None)?)?),
-            Need::Tool(tool) => tools(&[tool]),
+            Need::Tool(tool) => Ok(require(&[tool])?),
             Need::Guest(name) => {
-                tools(&[QEMU, MODPROBE, BUSYBOX, ETHTOOL, IPERF3])?;
+                require(&[QEMU, MODPROBE, BUSYBOX, ETHTOOL, IPERF3])?;
                 tabane_kernel::available()?;
                 Guest::find(&guest(name)).map(drop)
             }

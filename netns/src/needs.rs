@@ -103,7 +103,7 @@ pub const MPIRUN: Tool = Tool { program: "mpirun", package: "openmpi-bin" };
 /// Writes and reads a file.
 pub const BONNIE: Tool = Tool { program: "bonnie++", package: "bonnie++" };
 
-/// Checks that all `tools` are installed.
+/// Checks that all `tools` stand in a directory of this process's search path.
 pub fn require(tools: &[Tool]) -> Result<(), Missing> {
     require_tools(&env::var_os("PATH").unwrap_or_default(), tools)
 }

@@ -1,17 +1,17 @@
 //! The papers' measurements as a user runs them, as short as they can be, and what only they run. Each trial has a sandbox.
 
+use std::fs;
 use std::net::SocketAddr;
 use std::process::{Command, ExitCode};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use std::{env, fs};
 
 use anyhow::{Context, Result, ensure};
 use libtest_mimic::{Arguments, Trial};
 use serde_json::Value;
 use tabane_kit::counters::exact_seconds;
 use tabane_kit::prelude::*;
-use tabane_kit::prerequisites::{require_daemon, require_tools};
+use tabane_kit::prerequisites::{require, require_daemon};
 use tabane_kit::sandbox::{self, Side};
 use tabane_kit::topology::address;
 use tabane_papers::cgroup::Cgroup;
@@ -36,7 +36,7 @@ fn main() -> Result<ExitCode> {
     };
     let missing = || {
         require_daemon(&bundle::program(None)?)?;
-        Ok(require_tools(&env::var_os("PATH").unwrap_or_default(), &[IPERF3])?)
+        Ok(require(&[IPERF3])?)
     };
     let lacking = |missing: Result<()>| lack.clone().or(missing.err().map(|error| format!("{error:#}")));
     let trial = |name: &str, lack: Option<String>, test: fn() -> Result<()>| -> Trial {
