@@ -1,9 +1,9 @@
 //! Which flows go by links that are too far away to share a flow with the others.
 //!
-//! Beside [`crate::send::lane`]. A link that is [`FAR`](crate::link::paths::FAR) away carries no part of a flow: TCP would wait for it each time. It carries whole
-//! flows. While the near links hold cells back and the far ones do not, the heaviest of several bulky flows goes to the far links, in a
-//! lane that only such flows use. When the near links have room again, a flow comes back. One flow moves at a time, and not often: TCP
-//! needs some round trips until it fills another way.
+//! Beside [`crate::send::lane`]. A link that is [`FAR`](crate::link::paths::FAR) away carries no part of a flow, for TCP would wait for it
+//! each time. It carries whole flows. While the near links hold cells back and the far ones do not, the heaviest of several bulky flows
+//! goes to the far links, in a lane that only such flows use. When the near links have room again, a flow comes back. One flow moves at a
+//! time, and not often: TCP needs some round trips until it fills another way.
 //!
 //! Invariant: a flow keeps its order. One that goes is overtaken by what it has sent before; one that comes back waits until that has
 //! arrived.
