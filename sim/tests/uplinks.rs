@@ -27,17 +27,12 @@ fn gap_of(world: &mut World<'_>, flow: Flow, span: Duration, every: Duration) ->
     run(world, Duration::from_secs(1));
     let since = world.now();
     run(world, span);
-    let bits = flow_bits(every);
-    let came = world.goodput(flow, since) / bits;
+    let came = world.goodput(flow, since) * every.as_secs_f64() / (8 * FRAME) as f64;
     (world.longest_pause(flow, since).saturating_sub(every), came)
 }
 
 /// Bytes of a frame of the flows below.
 const FRAME: usize = 1_000;
-
-fn flow_bits(every: Duration) -> f64 {
-    8.0 * FRAME as f64 / every.as_secs_f64()
-}
 
 #[test]
 fn a_live_stream_goes_on_while_a_link_loses_in_bursts_or_is_dead_for_half_a_minute() {

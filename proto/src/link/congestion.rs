@@ -144,7 +144,8 @@ pub(crate) struct Congestion {
     progressed: Instant,
     /// When the last reports came, and whether the window was full before them.
     was_full: (Instant, bool),
-    /// Bytes that have probably arrived since the peer wrote the last report, which waited in a queue on its way here.
+    /// Bytes that have probably arrived since the peer wrote the last report, which waited in a queue on its way here: at most half of what it
+    /// leaves on the way, for the rate may have been measured while the path carried more.
     arrived_since: u64,
     /// When the path last held cells back.
     limited: Option<Instant>,

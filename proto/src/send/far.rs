@@ -5,14 +5,14 @@
 //! goes to the far links, in a lane that only such flows use. When the near links have room again, a flow comes back. One flow moves at a
 //! time, and not often: TCP needs some round trips until it fills another way.
 //!
-//! Invariant: a flow keeps its order. One that goes is overtaken by what it has sent before; one that comes back waits until that has
-//! arrived.
+//! Invariant: a flow keeps its order. What it sends by far links arrives after what it sent before; one that comes back waits until all
+//! has arrived that it sent by far links.
 
 use crate::link::paths::Reach;
 use crate::policy::{Choice, PolicyKind};
-use crate::send::Sender;
 use crate::send::lane::Weights;
 use crate::send::ring::Cell;
+use crate::send::{Peer, Sender};
 use crate::time::Instant;
 use core::time::Duration;
 
@@ -30,12 +30,12 @@ const ARRIVES_DISTANCES: u32 = 2;
 
 /// When some links held cells back.
 #[derive(Clone, Copy, Debug, Default)]
-struct Held {
+struct HeldBack {
     since: Instant,
     last: Instant,
 }
 
-impl Held {
+impl HeldBack {
     fn note(&mut self, now: Instant) {
         if now.since(self.last) > BREAK {
             self.since = now;
@@ -64,8 +64,8 @@ enum Move {
 pub(super) struct FarLinks {
     /// How much later cells come over the nearest of them than over the nearest of all; `None`: no link is far.
     distance: Option<Duration>,
-    near: Held,
-    far: Held,
+    near: HeldBack,
+    far: HeldBack,
     decides_at: Instant,
     /// The lane that a flow has left which comes back and has sent nothing since.
     left: Option<u8>,
@@ -75,7 +75,7 @@ pub(super) struct FarLinks {
 
 impl FarLinks {
     /// These are the links to the peer.
-    pub(super) fn note(&mut self, choices: &[Choice]) {
+    pub(super) fn note_choices(&mut self, choices: &[Choice]) {
         let far = choices.iter().filter(|choice| choice.is_far);
         self.distance = far.map(|choice| choice.skew).min();
     }
@@ -122,9 +122,9 @@ impl Sender {
         self.flow_lanes.reach(peer, flow, has_returned)
     }
 
-    /// When a cell may leave that waits for what its flow has sent before by far links.
-    pub(super) fn returns_at(&self, cell: &Cell, now: Instant) -> Option<Instant> {
-        let peer = self.peers.get(cell.peer).filter(|_| cell.treatment.reach == Reach::Returns)?;
+    /// When a cell to a peer may leave that waits for what its flow has sent before by far links.
+    pub(super) fn returns_at(&self, now: Instant, peer: u16, reach: Reach) -> Option<Instant> {
+        let peer = self.peers.get(peer).filter(|_| reach == Reach::Returns)?;
         Some(peer.far_links.returns_at).filter(|at| now < *at)
     }
 
@@ -142,11 +142,9 @@ impl Sender {
         }
     }
 
-    /// The links that a cell may take hold it back.
-    pub(super) fn note_held(&mut self, now: Instant, cell: &Cell) {
-        let Some(peer) = self.peers.get_mut(cell.peer) else { return };
-        let is_far = cell.treatment.reach == Reach::Far;
-        let held = if is_far { &mut peer.far_links.far } else { &mut peer.far_links.near };
-        held.note(now);
+    /// The links that a cell to a peer may take hold it back.
+    pub(super) fn note_held_back(&mut self, now: Instant, peer: u16, reach: Reach) {
+        let Some(Peer { far_links: links, .. }) = self.peers.get_mut(peer) else { return };
+        if reach == Reach::Far { &mut links.far } else { &mut links.near }.note(now);
     }
 }

@@ -2,9 +2,10 @@
 //!
 //! Called by [`crate::send::segment`]. A new flow gets a lane that no other flow uses, as long as there is one. Under a policy that binds
 //! flows to links, those of one link share lanes with each other alone: else each would wait for the slower link, where it leaves as well
-//! as where it arrives. So it is with flows that go by far links ([`crate::send::far`]).
+//! as where it arrives. So it is with flows that go by far links.
 //!
-//! Invariant: a flow changes its lane only when nothing of it is on its way, for the order among lanes is not kept.
+//! Invariant: a flow changes its lane only when nothing of it is on its way, for the order among lanes is not kept; or when it goes to far
+//! links or comes back, and [`crate::send::far`] sees to it that it keeps its order.
 
 use crate::link::paths::Reach;
 use crate::policy::Waiting;
@@ -106,12 +107,8 @@ impl FlowLanes {
 
     /// A lane that has been silent for long enough that no flow has it.
     fn unused(&self, now: Instant) -> Option<u8> {
-        let is_unused = |lane: &u8| self.is_silent(now, *lane) && !self.is_far(now, *lane);
-        (0..).take(LANES).find(is_unused)
-    }
-
-    fn is_silent(&self, now: Instant, lane: u8) -> bool {
-        self.used[lane].is_none_or(|used| now.since(used) >= SILENT_FOR)
+        let is_silent = |lane: u8| self.used[lane].is_none_or(|used| now.since(used) >= SILENT_FOR);
+        (0..).take(LANES).find(|lane| is_silent(*lane) && !self.is_far(now, *lane))
     }
 
     /// A flow has sent so many bytes to a peer.

@@ -165,26 +165,23 @@ impl Sender {
     /// Which of the choices carries how many cells of `run`.
     pub(super) fn share(&mut self, peer: u16, source: Source, around: &Around<'_>) -> Option<Share> {
         let (cells, cell_bytes) = (self.run.len(), self.sealed_bytes(self.run[0], around.sessions));
-        let treatment = self.ring.cell(self.run[0]).treatment;
         if let Source::Copies(_) = source {
             return Some(Share { index: 0, cells });
         }
-        let cell = *self.ring.cell(self.run[0]);
-        // What is sent again comes late already.
-        let reach = if source == Source::New { treatment.reach } else { Reach::Near };
-        if let Some(at) = self.returns_at(&cell, around.now).filter(|_| source == Source::New) {
+        let Cell { treatment, behind, .. } = *self.ring.cell(self.run[0]);
+        let (now, flow, round_trip) = (around.now, treatment.flow, self.choices.round_trip);
+        // A lane waits for what is sent again, however much of its flow is behind it; and by a far link that would come later still.
+        let (reach, backlog) = match source {
+            Source::New => (treatment.reach, self.departing.new.len() + behind as usize),
+            _ => (Reach::Near, cells),
+        };
+        if let Some(at) = self.returns_at(now, peer, reach) {
             self.departing.parked.wait_until(at);
             return None;
         }
-        let (now, flow, round_trip) = (around.now, treatment.flow, self.choices.round_trip);
-        // A lane waits for what is sent again, however much of its flow is behind it.
-        let backlog = match source {
-            Source::New => self.departing.new.len() + self.ring.cell(self.run[0]).behind as usize,
-            _ => cells,
-        };
         let waiting = Waiting { now, peer, flow, reach, cells, cell_bytes, backlog, round_trip };
         let Some(share) = self.policies.of(treatment).share(&self.choices.links, &waiting) else {
-            self.note_held(now, &cell);
+            self.note_held_back(now, peer, reach);
             return None;
         };
         Some(Share { cells: share.cells.min(self.together(share.index)), ..share })
@@ -247,7 +244,7 @@ impl Sender {
             .links
             .extend(chosen.map(|((path, link), number)| choice(around.now, number, path, link, shortest)));
         if let Some(peer) = self.peers.get_mut(index) {
-            peer.far_links.note(&self.choices.links);
+            peer.far_links.note_choices(&self.choices.links);
         }
     }
 

@@ -90,19 +90,18 @@ fn what_is_taken_is_given() {
 
 #[test]
 fn who_takes_answers_only_when_the_service_manager_follows_it() {
-    let (say, said) = channel();
+    let (answers, answered) = channel();
     let (given, _) = give_and(
-        move || {
-            std::thread::sleep(Duration::from_millis(20));
-            say.send(()).expect("waited for");
-        },
+        // Until the service manager has been told, the other end does not go on.
+        move || assert!(answered.recv_timeout(Duration::from_millis(20)).is_err(), "it answers too early"),
         move |mut talk| {
             receive_state(&mut talk);
             talk.say(&Word::Ready, SOON).expect("taken");
             talk.expect(&Word::Yours, SOON).expect("given");
             talk.say(&Word::Taken, SOON).expect("taken");
             Taken(talk).wait_for_farewell();
-            assert!(said.try_recv().is_ok(), "the service manager was not told");
+            // Nobody listens any more when it goes on in time.
+            let _ = answers.send(());
         },
     );
     assert!(given.is_ok(), "{given:?}");
