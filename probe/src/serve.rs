@@ -151,6 +151,8 @@ impl Server {
         };
         let (limits, delay) = (self.limits, self.delay);
         let session = move || {
+            // The connection ends when its seat is free, so that the next one of who sees the end finds room.
+            let _connection = stream.try_clone();
             let _seat = seat;
             match session::serve(stream, from, &limits, delay) {
                 Ok(done) => tracing::info!("{from}: {done}"),
