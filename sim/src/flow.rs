@@ -46,6 +46,12 @@ impl Flow {
         Self { sizes: Sizes::Fixed(length), pace, ..Self::bulk(from, to) }
     }
 
+    /// A TCP connection as Linux has it, but for its bytes.
+    #[must_use]
+    pub fn tcp(from: NodeNumber, to: NodeNumber) -> Self {
+        Self { pace: Pace::Cubic, ..Self::bulk(from, to) }
+    }
+
     /// Messages, with a window of 256 KB, as superframes and a shorter frame behind them.
     #[must_use]
     pub fn messages(from: NodeNumber, to: NodeNumber) -> Self {
@@ -63,6 +69,9 @@ pub enum Pace {
         /// On their way.
         frames: u16,
     },
+    /// As many as the window of a sender with CUBIC allows, which begins with a slow start: what comes is acknowledged by a small
+    /// frame back.
+    Cubic,
     /// Those of messages, whose lengths [`crate::world::World::send`] tells: so many are on their way, and a lost one is sent
     /// again when a later one has come.
     Messages {

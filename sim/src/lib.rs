@@ -28,6 +28,7 @@ pub mod adversity;
 mod agenda;
 pub mod cable;
 pub mod competitor;
+mod cubic;
 pub mod fault;
 pub mod flow;
 pub mod frame;

@@ -29,8 +29,8 @@ const PROBE_LIMIT: Duration = Duration::from_millis(100);
 const PROBE_EVERY: Duration = Duration::from_millis(5);
 /// Frames of a probe, and their length: more than one cell of any link.
 const PROBE: (u16, usize) = (3, 3_000);
-/// Without faults every link is in use after this time: three heartbeats and a few round trips.
-const SETTLED_WITHIN: Duration = Duration::from_millis(100);
+/// Without faults every link is in use after this time: the first heartbeats, and a few round trips.
+const SETTLED_WITHIN: Duration = Duration::from_millis(500);
 
 /// The figures of a run.
 #[derive(Clone, Debug, Default)]

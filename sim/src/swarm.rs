@@ -19,7 +19,7 @@ use tabane_proto::{Class, HashLayers, Match, OVERDUE_AFTER, PolicyKind, PolicyOp
 /// Faults and traffic end before this.
 pub(crate) const TROUBLE_ENDS: Duration = Duration::from_millis(300);
 /// From the end of all trouble to the probes: a dead link is given up after 200 ms and comes back after 30.
-const RECOVERY: Duration = Duration::from_millis(300);
+const RECOVERY: Duration = Duration::from_millis(500);
 /// The same among more than two nodes: a node that has a peer on a link greets strangers there once in a second.
 const RECOVERY_AMONG_MANY: Duration = Duration::from_millis(1_100);
 /// Bytes that all flows of a run put on links together: as many as take some 30 ms to compute.

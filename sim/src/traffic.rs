@@ -6,7 +6,8 @@
 //! Invariants that are checked: a frame that is delivered was sent, is delivered once, byte for byte but for the last
 //! segment of a superframe of TCP, and behind no later frame of its flow.
 
-use crate::flow::{Flow, Pace};
+use crate::cubic::Cubic;
+use crate::flow::{Flow, Pace, Sizes};
 use crate::frame::{Envelope, FrameId, Heading, Noise, identify, mac, without_last_segment};
 use crate::hostile::HOSTILE_HOSTS;
 use crate::random::Random;
@@ -63,6 +64,32 @@ struct FlowState {
     /// Lengths of the frames of messages that are still to be offered, and the payload that has come of messages, in bytes.
     due: VecDeque<u32>,
     came: u64,
+    /// The sender, if it has a window by CUBIC.
+    tcp: Option<Tcp>,
+}
+
+/// A sender with CUBIC.
+#[derive(Debug)]
+struct Tcp {
+    window: Cubic,
+    /// Segments on their way.
+    in_flight: u32,
+    /// Frames whose fate it knows: the number after them.
+    known: u32,
+    /// For each acknowledgement, the frame that it is for.
+    acknowledged: Vec<u32>,
+}
+
+/// Bytes of a segment, and those of the headers before it.
+const SEGMENT: u32 = 1_448;
+const HEADERS: u32 = 66;
+/// A superframe is so small a part of the window, and has so many segments at most.
+const SUPERFRAMES: f64 = 32.0;
+const SEGMENTS_MOST: f64 = 44.0;
+
+/// How many segments a frame has.
+fn segments(length: u32) -> u32 {
+    length.saturating_sub(HEADERS).div_ceil(SEGMENT)
 }
 
 /// The figures of a flow.
@@ -133,8 +160,10 @@ impl Traffic {
     /// Adds a flow, which runs from its first [`Self::emit`] on.
     pub(crate) fn add(&mut self, flow: Flow) -> FlowNumber {
         let number = self.add_one(flow);
-        if let (Pace::Asking { .. }, Some(to)) = (flow.pace, flow.to) {
-            let answers = Flow { from: to, to: Some(flow.from), pace: Pace::Answering, ..flow };
+        if let (Pace::Asking { .. } | Pace::Cubic, Some(to)) = (flow.pace, flow.to) {
+            let is_tcp = flow.pace == Pace::Cubic;
+            let sizes = if is_tcp { Sizes::Fixed(HEADERS as usize) } else { flow.sizes };
+            let answers = Flow { from: to, to: Some(flow.from), pace: Pace::Answering, sizes, ..flow };
             let answers = self.add_one(answers);
             self.flows[number].answers = Some(answers);
             self.flows[answers].asked_by = Some(number);
@@ -143,7 +172,10 @@ impl Traffic {
     }
 
     fn add_one(&mut self, flow: Flow) -> FlowNumber {
+        let is_tcp = flow.pace == Pace::Cubic;
+        let tcp = || Tcp { window: Cubic::new(), in_flight: 0, known: 0, acknowledged: Vec::new() };
         self.flows.push(FlowState {
+            tcp: is_tcp.then(tcp),
             flow,
             running: true,
             sent: Vec::new(),
@@ -190,6 +222,10 @@ impl Traffic {
                 self.fill_window(now, number, frames.into());
                 None
             }
+            Pace::Cubic => {
+                self.wait_for_acknowledgements(now, number);
+                Some(now + STANDS_FOR)
+            }
             Pace::Answering => None,
         };
         Some((from, again))
@@ -215,6 +251,52 @@ impl Traffic {
         let reached = state.flow.to.map_or(0, |to| state.reached[usize::from(to)]);
         let room = (frames + reached as usize).saturating_sub(state.sent.len());
         (0..room.min(state.due.len())).for_each(|_| self.offer(now, number));
+    }
+
+    /// Sends what the window allows.
+    fn fill_tcp(&mut self, now: Instant, number: FlowNumber) {
+        while let Some(tcp) = &mut self.flows[number].tcp {
+            let window = tcp.window.window();
+            let part = (window / SUPERFRAMES).clamp(1.0, SEGMENTS_MOST) as u32;
+            if f64::from(tcp.in_flight + part) > window.max(1.0) {
+                return;
+            }
+            tcp.in_flight += part;
+            self.flows[number].due.push_back(part * SEGMENT + HEADERS);
+            self.offer(now, number);
+        }
+    }
+
+    /// Begins; or has nothing been acknowledged since the last time, sends all again.
+    fn wait_for_acknowledgements(&mut self, now: Instant, number: FlowNumber) {
+        let state = &mut self.flows[number];
+        let sent = state.sent.len();
+        let Some(tcp) = &mut state.tcp else { return };
+        let known = tcp.known as usize;
+        if core::mem::replace(&mut state.asked, known) == known && known < sent {
+            tcp.window.handle_timeout();
+            (tcp.in_flight, tcp.known) = (0, u32::try_from(sent).unwrap_or(u32::MAX));
+        }
+        self.fill_tcp(now, number);
+    }
+
+    /// An acknowledgement came: of the frame that it is for, of those before it that came, and of the loss of the others.
+    fn acknowledge(&mut self, now: Instant, number: FlowNumber, answer: u32) {
+        let state = &mut self.flows[number];
+        let Some(tcp) = &mut state.tcp else { return };
+        let last = tcp.acknowledged[answer as usize];
+        for frame in tcp.known..=last {
+            let Sent { offered, delivered, length, trimmed, .. } = state.sent[frame as usize];
+            let trip = now.since(offered.unwrap_or(now));
+            tcp.in_flight -= segments(length);
+            if delivered.is_none() || trimmed > 0 {
+                tcp.window.handle_loss(now, trip);
+            }
+            let came = delivered.map_or(0, |_| segments(length) - u32::from(trimmed > 0));
+            (0..came).for_each(|_| tcp.window.handle_ack(now, trip));
+        }
+        tcp.known = tcp.known.max(last + 1);
+        self.fill_tcp(now, number);
     }
 
     /// Asks the first question, or the next one when the timeout has passed without one.
@@ -374,7 +456,13 @@ impl Traffic {
         } else {
             (state.answers.or(state.asked_by), 1)
         };
-        if let Some(next) = next {
+        if let Some(tcp) = &mut state.tcp {
+            tcp.acknowledged.push(id.number);
+        }
+        let asked_by = state.asked_by;
+        if let Some(asked) = asked_by.filter(|asked| self.flows[*asked].tcp.is_some()) {
+            self.acknowledge(now, asked, id.number);
+        } else if let Some(next) = next {
             (0..frames).for_each(|_| self.offer(now, next));
         }
         Ok(Some(id))

@@ -112,6 +112,8 @@ enum Traffic {
     Short(u64),
     BothWays,
     Four,
+    /// One connection with CUBIC, which begins with the bundle.
+    Tcp,
 }
 
 /// That does not suffice for a link that is further away.
@@ -215,7 +217,10 @@ impl Case {
     fn run(&self, seed: u64) -> Result<Figures, String> {
         let mut world = World::new(seed, &Topology::new(2, &self.links()).with_repair(), None);
         world.settle(Duration::from_secs(2)).map_err(|violation| violation.to_string())?;
-        world.run_for(QUIET).map_err(|violation| violation.to_string())?;
+        let is_tcp = matches!(self.traffic, Traffic::Tcp);
+        if !is_tcp {
+            world.run_for(QUIET).map_err(|violation| violation.to_string())?;
+        }
         let sum = self.routers.iter().map(|(rate, ..)| rate * MEGABIT).sum::<u64>();
         let bulk = Flow::bulk(0, 1);
         // What the links carry in a round trip and 30 ms, so that no link idles for want of it; a link that is too far away to share a flow
@@ -231,13 +236,14 @@ impl Case {
         };
         let bytes = sum / 8 * u64::try_from(trip.as_millis()).unwrap_or(0) / 1_000;
         let flows = match self.traffic {
-            Traffic::One | Traffic::Short(_) => vec![(0, 1)],
+            Traffic::One | Traffic::Short(_) | Traffic::Tcp => vec![(0, 1)],
             Traffic::BothWays => vec![(0, 1), (1, 0)],
             Traffic::Four => vec![(0, 1); 4],
         };
         let share = if matches!(self.traffic, Traffic::Four) { 4 } else { 1 };
         let frames = u16::try_from(bytes / share / bulk.sizes.average() as u64 + 2).unwrap_or(u16::MAX);
-        let start = |(from, to)| Flow { from, to: Some(to), pace: Pace::Window { frames }, ..bulk };
+        let pace = if is_tcp { Pace::Cubic } else { Pace::Window { frames } };
+        let start = |(from, to)| Flow { from, to: Some(to), pace, ..bulk };
         let flows: Vec<_> = flows.into_iter().map(|way| world.start(start(way))).collect();
         let pace = Pace::Asking { timeout: Duration::from_secs(1) };
         let pings = world.start(Flow { sizes: Sizes::Fixed(98), pace, ..bulk });
@@ -299,6 +305,7 @@ impl fmt::Display for Case {
             Traffic::Short(millis) => return write!(out, " | one, window of {millis} ms"),
             Traffic::BothWays => "both ways",
             Traffic::Four => "four",
+            Traffic::Tcp => "one connection from the first moment on",
         };
         write!(out, " | {traffic}")
     }
@@ -307,10 +314,13 @@ impl fmt::Display for Case {
 /// All rows that have `word` in their names, over so many seeds, in their order.
 pub(crate) fn table(word: &str, seeds: u64) -> Result<(), String> {
     let mut cases = Vec::new();
-    for traffic in [Traffic::One, Traffic::BothWays, Traffic::Four, SHORT] {
+    for traffic in [Traffic::One, Traffic::BothWays, Traffic::Four, SHORT, Traffic::Tcp] {
         let varying = ROUTERS.iter().filter(|_| !matches!(traffic, Traffic::Short(_)));
         for routers in varying.copied() {
             cases.extend(VARIATIONS.map(|variation| Case { routers, variation, traffic }));
+        }
+        if matches!(traffic, Traffic::Tcp) {
+            continue;
         }
         cases.extend(PRESENCE.map(|(routers, variation)| Case { routers, variation, traffic }));
         cases.extend(APART.map(|routers| Case { routers, variation: Variation::Jitter(0, 0), traffic }));
@@ -357,14 +367,16 @@ mod tests {
     #[test]
     fn links_that_vary_are_used_up_and_their_queues_stay_short() {
         let jitter = Variation::Jitter(10, 0);
-        for (routers, variation, more) in [
-            ([(20, 150, 10), (20, 150, 10)], jitter, 30.0),
-            ([(50, 100, 10), (20, 100, 10)], Variation::Jitter(10, 20), 30.0),
-            ([(500, 10, 10), (200, 10, 10)], jitter, 30.0),
-            ([(50, 100, 10), (50, 100, 10)], Variation::Gathered(24), 60.0),
-            (APART[1], Variation::Jitter(0, 0), 30.0),
+        for (routers, variation, traffic, more) in [
+            ([(20, 150, 10), (20, 150, 10)], jitter, Traffic::One, 30.0),
+            ([(50, 100, 10), (20, 100, 10)], Variation::Jitter(10, 20), Traffic::One, 30.0),
+            ([(500, 10, 10), (200, 10, 10)], jitter, Traffic::One, 30.0),
+            ([(50, 100, 10), (50, 100, 10)], Variation::Gathered(24), Traffic::One, 60.0),
+            (APART[1], Variation::Jitter(0, 0), Traffic::One, 30.0),
+            ([(500, 10, 10), (200, 10, 10)], jitter, Traffic::Tcp, 30.0),
+            ([(50, 100, 10), (20, 100, 10)], jitter, Traffic::Tcp, 30.0),
         ] {
-            let case = Case { routers, variation, traffic: Traffic::One };
+            let case = Case { routers, variation, traffic };
             let figures = case.run(7).expect("nothing fails");
             assert!(figures.share >= 0.9, "{case}: {figures:?}");
             assert!(figures.ping[0] <= 20.0 + more, "{case}: {figures:?}");

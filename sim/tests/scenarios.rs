@@ -417,7 +417,7 @@ fn a_restart_mixes_nothing_up() {
 
 /// A world in which every link is in use.
 fn settled(seed: u64, topology: &Topology) -> World<'static> {
-    stage::settled(seed, topology, millis(100))
+    stage::settled(seed, topology, millis(500))
 }
 
 /// A span around `middle` that depends on the seed: longer or shorter by up to 10 ms.

@@ -191,6 +191,11 @@ impl Congestion {
         self.window.variation()
     }
 
+    /// Whether it was seen how much its delay varies while hardly anything is sent.
+    pub(crate) fn knows_variation(&self) -> bool {
+        self.delays.spread().is_some()
+    }
+
     /// How long cells wait behind the NIC: in a router's queue, or at the peer until it reads them.
     pub(crate) fn queue(&self) -> Duration {
         self.window.queue()

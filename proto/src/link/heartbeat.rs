@@ -65,7 +65,8 @@ impl Links {
                     out.outbox.push(Control::Probe { link, peer: index });
                 }
                 // A short one follows a probe: when it arrives and the probe does not, that is lost.
-                if probes || is_rising || path.heartbeat_due(now, all) <= now {
+                let hastens = is_rising && !path.is_new();
+                if probes || hastens || path.heartbeat_due(now, all) <= now {
                     path.handle_heartbeat(now, all);
                     out.outbox.push(Control::Heartbeat { link, peer: index });
                 }
@@ -232,7 +233,7 @@ impl Links {
         } else if let Some((overdue, waited)) = overdue {
             path.receipts.watch.doubt(path.receipts.next()..path.receipts.next() + overdue);
             self.leave(now, index, link, Signal::BurstSkew { overdue, waited }, out);
-        } else if !path.is_up() && carries && now >= path.obey_reports_from {
+        } else if !path.is_up() && carries && now >= path.obey_reports_from && !path.is_new() {
             path.rise(now);
             if path.is_up() {
                 self.resized |= paths.has_small();

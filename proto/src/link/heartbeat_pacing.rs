@@ -5,13 +5,16 @@
 //! from the peer pays as much, for its sender goes by reports ([`crate::link::congestion`]). What programs carry pays for heartbeats on
 //! all links: those on the others tell what is missing on one ([`crate::link::carried`]). So a slow link whose rate was measured would have
 //! more than it can carry: it has a 64th of its rate at most, at 20 Mbit/s one each 4 ms, but no fewer than in quiet.
-//! A suspect link, which carries nothing else, has one each 5 ms, for by them alone it is known to be well again.
+//! A suspect link, which carries nothing else, has one each 5 ms, for by them alone it is known to be well again. A new one begins with
+//! one each 2 to 5 ms and carries nothing else, until they show by how much its delay varies by itself ([`crate::link::congestion`]) or some
+//! were sent in vain.
 //!
 //! A fast link has something saved when its cells stop: most often because cells were lost, and then reports matter most.
 
 use crate::link::health::{HEARTBEAT_BUSY, HEARTBEAT_QUIET};
 use crate::link::nic::time_of;
 use crate::time::Instant;
+use core::time::Duration;
 
 /// What a heartbeat costs: 16 cells, each about ten times as long.
 const COST: u64 = 16;
@@ -19,6 +22,12 @@ const COST: u64 = 16;
 const BYTES: u64 = 160;
 /// One part in so many of a link's rate may be heartbeats.
 const SHARE: u64 = 64;
+/// So many heartbeats are the first of a link, so far apart at most.
+const FIRST: u32 = 96;
+const HEARTBEAT_FIRST: Duration = Duration::from_millis(5);
+/// They and those in quiet come so many milliseconds earlier, in turn: always as far apart they would find a link that sends in turns at the
+/// same point of each.
+const EARLIER: [u64; 4] = [1, 2, 0, 3];
 /// What can be saved: eight heartbeats.
 const SAVED: u64 = 8 * COST;
 
@@ -27,6 +36,8 @@ const SAVED: u64 = 8 * COST;
 pub(crate) struct Pacing {
     /// When the last one was made; `None`: the next is due at once.
     at: Option<Instant>,
+    /// Heartbeats that were made; some are forgotten after 2^32.
+    made: u32,
     /// What has been spent, or was too much to be saved.
     spent: u64,
     /// One was due that the link did not take.
@@ -37,7 +48,7 @@ impl Pacing {
     /// When the next heartbeat is due; `suspect`: the link is; `rate`: what it carries of programs, in bytes per second, if that was measured.
     pub(crate) fn due(&self, now: Instant, earned: u64, suspect: bool, rate: Option<u64>) -> Instant {
         let Some(at) = self.at else { return now };
-        let quiet = if suspect { HEARTBEAT_QUIET / 2 } else { HEARTBEAT_QUIET };
+        let quiet = if suspect { HEARTBEAT_QUIET / 2 } else { self.apart(HEARTBEAT_QUIET) };
         if earned < self.spent + COST {
             return at + quiet;
         }
@@ -45,9 +56,30 @@ impl Pacing {
         at + slow.clamp(HEARTBEAT_BUSY, quiet)
     }
 
+    /// When the next one of a new link is due, which carries nothing else.
+    pub(crate) fn first_due(&self, now: Instant) -> Instant {
+        self.at.map_or(now, |at| at + self.apart(HEARTBEAT_FIRST))
+    }
+
+    fn apart(&self, most: Duration) -> Duration {
+        most - Duration::from_millis(EARLIER[self.made as usize % EARLIER.len()])
+    }
+
+    /// Whether it has made few so far.
+    pub(crate) fn is_first(&self) -> bool {
+        self.made < FIRST
+    }
+
+    /// The link is no longer new.
+    #[cfg(test)]
+    pub(crate) fn grow_old(&mut self) {
+        self.made = FIRST;
+    }
+
     /// A heartbeat is made.
     pub(crate) fn handle_sent(&mut self, now: Instant, earned: u64) {
         self.at = Some(now);
+        self.made = self.made.checked_add(1).unwrap_or(FIRST);
         self.spent = (self.spent + COST).clamp(earned.saturating_sub(SAVED), earned);
     }
 
@@ -60,7 +92,6 @@ impl Pacing {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use core::time::Duration;
 
     /// Heartbeats of a second, of which cells are sent for `span` only, one each `pace`, and `reports` come with each.
     fn beats(pace: Duration, received: u64, span: Duration) -> usize {
@@ -89,9 +120,9 @@ mod tests {
         let micros = Duration::from_micros;
         assert_eq!(beats(micros(10), 0, second), 1_000, "1.2 Gbit/s: every millisecond");
         assert_eq!(beats(micros(125), 0, second), 500, "96 Mbit/s: every 16 cells");
-        assert_eq!(beats(micros(5_000), 0, second), 100, "2 Mbit/s: as in quiet");
+        assert_eq!(beats(micros(5_000), 0, second), 100, "2 Mbit/s: with each second cell");
         assert_eq!(beats(micros(500), 64, second), 1_000, "little is sent, much is received");
-        assert_eq!(beats(micros(500), 0, Duration::ZERO), 100, "quiet");
+        assert_eq!(beats(micros(500), 0, Duration::ZERO), 118, "quiet: each 8.5 ms in the mean");
     }
 
     #[test]
@@ -100,7 +131,7 @@ mod tests {
         assert_eq!(beats(125_000_000), 1_000, "1 Gbit/s: every millisecond");
         assert_eq!(beats(12_500_000), 1_000, "100 Mbit/s: the same");
         assert!((240..250).contains(&beats(2_500_000)), "20 Mbit/s: {}", beats(2_500_000));
-        assert_eq!(beats(125_000), 100, "1 Mbit/s: as in quiet");
+        assert_eq!(beats(125_000), 118, "1 Mbit/s: as in quiet");
     }
 
     #[test]
@@ -108,10 +139,10 @@ mod tests {
         let half = Duration::from_millis(500);
         assert_eq!(
             beats(Duration::from_micros(10), 0, half),
-            500 + 1 + 8 + 49,
+            500 + 1 + 8 + 57,
             "one for the last millisecond"
         );
-        assert_eq!(beats(Duration::from_millis(1), 0, half), 100, "a slow one has nothing");
+        assert_eq!(beats(Duration::from_millis(1), 0, half), 118, "a slow one has nothing");
     }
 
     #[test]
@@ -120,7 +151,7 @@ mod tests {
         let now = Instant::from_nanos(7);
         assert_eq!(beat.due(now, 0, false, None), now);
         beat.handle_sent(now, 0);
-        assert_eq!(beat.due(now, 0, false, None), now + HEARTBEAT_QUIET);
+        assert_eq!(beat.due(now, 0, false, None), now + HEARTBEAT_QUIET - Duration::from_millis(2));
         assert_eq!(beat.due(now, 0, true, None), now + HEARTBEAT_QUIET / 2);
         beat.hasten();
         assert_eq!(beat.due(now, 0, false, None), now);

@@ -11,7 +11,7 @@ use crate::link::black_hole::JITTER_PARTS;
 use crate::link::carried::Programs;
 use crate::link::ceiling::Ceiling;
 use crate::link::congestion::Congestion;
-use crate::link::health::LATELY;
+use crate::link::health::{HEARTBEAT_QUIET, LATELY};
 use crate::link::heartbeat_pacing::Pacing;
 use crate::link::loss::Loss;
 use crate::link::nic::{Link, LinkSettings};
@@ -137,13 +137,14 @@ impl Outbound {
 
     /// Whether it takes no data now.
     pub(crate) fn is_full(&self, now: Instant) -> bool {
-        self.congestion.is_full(now) || self.ceiling.is_full(now)
+        self.is_new() || self.congestion.is_full(now) || self.ceiling.is_full(now)
     }
 
     /// When it takes data again, if nothing else happens before.
     pub(crate) fn opens_at(&self, now: Instant) -> Instant {
         let opens = if self.congestion.is_full(now) { self.congestion.opens_at() } else { now };
-        opens.max(self.ceiling.opens_at())
+        let known = if self.is_new() { now + HEARTBEAT_QUIET } else { now };
+        opens.max(self.ceiling.opens_at()).max(known)
     }
 
     /// How long until it is likely to take data.
@@ -179,12 +180,18 @@ impl Outbound {
     pub(crate) fn begin(&mut self, first: u64) {
         self.numbers.begin(first);
         self.receipts.begin(first);
+        self.congestion.restart(first);
         self.programs.restart();
     }
 
     /// Looks for the MTU of its way over a link with these settings; returns whether the NICs take another size than before.
     pub(crate) fn fit_mtu(&mut self, now: Instant, link: &LinkSettings) -> bool {
         link.headers > 0 && self.path_mtu.fit(now, self.end.cell_max.min(link.cell_max), link.headers)
+    }
+
+    /// Whether heartbeats have not shown yet how its delay varies while it carries nothing else. It carries nothing else until then.
+    pub(crate) fn is_new(&self) -> bool {
+        !self.is_up() && self.pacing.is_first() && !self.congestion.knows_variation()
     }
 
     /// The peer receives over it. Where it has since received cells and lacks no more than before, the path was left in error: what it
@@ -233,6 +240,9 @@ impl Outbound {
 
     /// When its next heartbeat is due: its own cells pay for it, and what `all` paths to the peer have earned.
     pub(crate) fn heartbeat_due(&self, now: Instant, all: u64) -> Instant {
+        if self.is_new() {
+            return self.pacing.first_due(now);
+        }
         self.pacing.due(now, self.numbers.sent() + all, self.loss.is_suspect(), self.programs.rate())
     }
 

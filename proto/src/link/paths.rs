@@ -20,7 +20,7 @@ pub(crate) const NEAR: Duration = Duration::from_millis(10);
 /// A link holds a cell that comes so much later than its cells usually do.
 const HELD_AFTER: Duration = Duration::from_millis(30);
 /// The paths to a peer that has joined are up after this time, or never: heartbeats are quick until then.
-const RISES_WITHIN: Duration = Duration::from_millis(100);
+const RISES_WITHIN: Duration = Duration::from_millis(250);
 
 /// By which links a flow goes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -127,20 +127,24 @@ impl Paths {
         self.is_joined() && self.outbound.iter().any(|path| path.standing != Standing::Down)
     }
 
-    /// Whether it has just joined, and its links have not had the time to prove themselves.
-    pub(crate) fn is_rising(&self, now: Instant) -> bool {
-        self.is_joined() && now.since(self.joined_at) < RISES_WITHIN && self.links_receiving() == 0
-    }
-
     /// Whether anything can be sent to it.
     pub(crate) fn is_reached(&self) -> bool {
         self.is_joined() && self.outbound.iter().any(|path| path.is_up())
     }
 
-    /// Whether it can be reached and sends, or is about to.
+    /// Whether it can be reached and sends, or has just joined.
     pub(crate) fn is_way(&self, now: Instant) -> bool {
-        let is_received = self.links_receiving() != 0;
-        is_received && self.outbound.iter().any(|path| path.is_up()) || self.is_rising(now)
+        self.has_just_joined(now) || self.links_receiving() != 0 && self.is_reached()
+    }
+
+    /// Whether it has just joined, and nothing has come from it.
+    pub(crate) fn is_rising(&self, now: Instant) -> bool {
+        self.has_just_joined(now) && self.links_receiving() == 0
+    }
+
+    /// Whether its links have not had the time to prove themselves.
+    fn has_just_joined(&self, now: Instant) -> bool {
+        self.is_joined() && now.since(self.joined_at) < RISES_WITHIN
     }
 
     /// A cell of it has come now. If it was silent on all links before, it did not run, and that is no fault of the slower ones.

@@ -92,7 +92,7 @@ fn sealed_twice(net: &Net, node: u8) -> usize {
 fn who_goes_on_from_a_snapshot_is_told_by_its_peers_and_begins_anew() {
     let rekey = Rekey { after: Duration::from_secs(4), ..Rekey::default() };
     for (key, lived, off, within, twice) in [
-        (Some(KEY), 100, 0, 100, 4),
+        (Some(KEY), 100, 0, 200, 4),
         (Some(KEY), 4_000, 0, 300, 40),
         (Some(KEY), 100, 11_000, 500, 40),
         (None, 100, 0, 300, 0),

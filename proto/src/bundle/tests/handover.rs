@@ -17,6 +17,10 @@ fn bundle() -> Bundle {
 /// A hello of a node: its incarnation, and whether it pauses.
 fn say(bundle: &mut Bundle, number: u8, millis: u64, incarnation: u64, pauses: bool) {
     super::say(bundle, at(millis), number, |hello| Hello { incarnation, pauses, ..hello });
+    // Nobody waits for heartbeats here.
+    if let Some(index) = bundle.find(node(number)) {
+        bundle.paths(index).outbound.iter_mut().for_each(|path| path.pacing.grow_old());
+    }
 }
 
 /// A bundle with peers 2 and 3, each with its host.

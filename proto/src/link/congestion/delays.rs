@@ -110,17 +110,30 @@ struct Quiet {
 /// So many are looked at, and up to so many times as many until they have gone to and fro.
 const QUIET: usize = 64;
 const QUIET_TURNS: usize = 4;
+/// At first it is judged by fewer, and by still fewer if they hardly differ: how many, and by how many microseconds.
+const QUIET_FIRST: usize = 20;
+const ALIKE: (usize, i32) = (8, 500);
 /// Times that delays rise from the least quarter to the greatest, or fall so far.
 const SWINGS: usize = 4;
 
 impl Quiet {
     fn note(&mut self, delay: i32) {
         self.delays.push(delay);
-        if !self.delays.len().is_multiple_of(QUIET) {
+        let is_first = self.spread.is_none();
+        let enough = if is_first { QUIET_FIRST } else { QUIET };
+        let seen = self.delays.len();
+        if !seen.is_multiple_of(enough) && !(is_first && seen == ALIKE.0) {
             return;
         }
         let mut sorted = self.delays.clone();
         sorted.sort_unstable();
+        if is_first && sorted[seen - 1] - sorted[0] < ALIKE.1 {
+            (self.spread, self.delays) = (Some(Duration::ZERO), Vec::new());
+            return;
+        }
+        if seen == ALIKE.0 {
+            return;
+        }
         let part = |hundredths: usize| sorted[sorted.len() * hundredths / 100];
         let (low, high) = (part(25), part(75));
         let (mut swings, mut was_high) = (0, None);
@@ -130,7 +143,7 @@ impl Quiet {
             swings += usize::from(was_high.replace(is_high).is_some_and(|was_high| was_high != is_high));
         }
         let differ = Duration::from_micros(u64::from((part(90) - part(10)).unsigned_abs()));
-        let is_over = self.delays.len() >= QUIET * QUIET_TURNS;
+        let is_over = seen >= enough * if is_first { QUIET_TURNS / 2 } else { QUIET_TURNS };
         if swings >= SWINGS || is_over {
             self.spread = Some(if swings >= SWINGS { differ } else { Duration::ZERO });
             self.delays.clear();

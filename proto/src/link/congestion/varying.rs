@@ -48,7 +48,7 @@ const DOWN_MOST: Duration = Duration::from_millis(500);
 const PROBE_EVERY: Duration = Duration::from_millis(500);
 const PROBE_EVERY_MOST: Duration = Duration::from_secs(2);
 /// A start whose queue is so much longer than the variation is over.
-const START_QUEUE: Duration = Duration::from_millis(40);
+const START_QUEUE: Duration = Duration::from_millis(20);
 /// Nothing is measured over so long as if the rate was less than this, in bytes per second.
 const RATE_LEAST: u64 = 30_000;
 
@@ -85,8 +85,12 @@ enum Phase {
 pub(super) struct Varying {
     phase: Phase,
     since: Instant,
-    /// Whether cells were held back in this phase.
+    /// Whether cells were held back in this phase; reports in it, and those at which the window held them back.
     limited: bool,
+    reports: u32,
+    full: u32,
+    /// Bytes that were sent until it began, and until now.
+    sent: (u64, u64),
     /// Of the pace, in hundredths of the rate.
     gain: u64,
     /// Bytes per second that the path delivers, once something was held back.
@@ -138,6 +142,9 @@ impl Window for Varying {
         let now = report.now();
         self.trip = delays.shortest_trip().unwrap_or_default();
         self.limited |= report.held_back();
+        self.reports += 1;
+        self.full += u32::from(report.was_full);
+        self.sent.1 = report.progress.bytes + report.flight.1;
         if let Some(met) = report.met {
             self.envelope.note(now, met.delay);
         }
@@ -165,6 +172,9 @@ impl Varying {
             phase: Phase::Start { rate: 0, stayed: 0 },
             since: Instant::default(),
             limited: false,
+            reports: 0,
+            full: 0,
+            sent: (0, 0),
             gain: gain::START,
             rate: None,
             delivery: Delivery::default(),
@@ -180,6 +190,12 @@ impl Varying {
 
     fn starts(&self) -> bool {
         matches!(self.phase, Phase::Start { .. })
+    }
+
+    /// Whether they were held back for most of it: what the pace allows was sent, or the window was full.
+    fn is_filled(&self, now: Instant) -> bool {
+        let due = self.pace().map_or(0, |pace| bytes_in(pace, now.since(self.since)));
+        4 * (self.sent.1 - self.sent.0) >= 3 * due || 2 * self.full >= self.reports
     }
 
     /// Over how long the rate is measured: lumps of what varies, and a few cells, make little of it.
@@ -211,7 +227,8 @@ impl Varying {
     }
 
     fn go(&mut self, now: Instant, phase: Phase, gain: u64) {
-        (self.phase, self.since, self.gain, self.limited) = (phase, now, gain, false);
+        (self.phase, self.since, self.gain) = (phase, now, gain);
+        (self.limited, self.reports, self.full, self.sent.0) = (false, 0, 0, self.sent.1);
     }
 
     fn follow(&mut self, now: Instant, Sample { rate: sample, loses }: Sample) {
@@ -265,14 +282,16 @@ impl Varying {
 
     /// A round of the start is over.
     fn end_start(&mut self, now: Instant, rate: u64, (before, stayed): (u64, u8), loses: bool) {
-        self.since = now;
-        if !core::mem::take(&mut self.limited) {
+        let is_filled = self.is_filled(now);
+        self.go(now, self.phase, gain::START);
+        let queue = self.envelope.over_least(now, self.delay_span());
+        let is_long = queue > self.variation + START_QUEUE;
+        // Who sends less than it may sees no more delivered, and no queue.
+        if !(is_filled || loses || is_long) {
             return;
         }
         let (before, stayed) = if rate < before / 4 * 5 { (before, stayed + 1) } else { (rate, 0) };
         self.phase = Phase::Start { rate: before, stayed };
-        let queue = self.envelope.over_least(now, self.delay_span());
-        let is_long = queue > self.variation + START_QUEUE;
         if loses || stayed >= 2 || stayed == 1 && is_long {
             let within = (2 * queue).min(DRAIN_MOST_FIRST) + self.trip;
             self.go(now, Phase::Drain { within }, gain::DRAIN);

@@ -3,7 +3,7 @@
 //! Beside [`crate::link::outbound`]. A peer would find that out by itself, but what has left is known here at once, and there only by a
 //! heartbeat that waits behind data.
 
-use crate::link::health::HEARTBEAT_BUSY;
+use crate::link::health::{HEARTBEAT_BUSY, HEARTBEAT_QUIET};
 use crate::link::watch::Watch;
 use crate::time::Instant;
 use crate::wire::cell::wire_seq;
@@ -20,10 +20,20 @@ pub(crate) struct Receipts {
     /// When reports last showed that something new was received.
     progressed: Instant,
     pub(crate) watch: Watch,
-    /// The first heartbeat that it is not known to have received, and when that was written.
-    heartbeat: Option<(u64, Instant)>,
+    /// The first heartbeat that it is not known to have received, and when the latest one was written.
+    heartbeat: Option<Written>,
+    wrote: Instant,
     /// Cells before `next` that it has not received, modulo 2^32.
     lacks: u32,
+}
+
+/// A heartbeat that is under way, or lost.
+#[derive(Clone, Copy, Debug)]
+struct Written {
+    number: u64,
+    at: Instant,
+    /// How long after the one before. On a slow path they are rare, and it is given as long to arrive.
+    after: Duration,
 }
 
 impl Receipts {
@@ -35,6 +45,7 @@ impl Receipts {
             progressed: now,
             watch: Watch::new(now),
             heartbeat: None,
+            wrote: now,
             lacks: 0,
         }
     }
@@ -62,12 +73,13 @@ impl Receipts {
 
     /// A heartbeat that is no probe was written.
     pub(super) fn handle_heartbeat(&mut self, now: Instant, number: u64) {
-        self.heartbeat.get_or_insert((number, now));
+        let after = now.since(core::mem::replace(&mut self.wrote, now));
+        self.heartbeat.get_or_insert(Written { number, at: now, after });
     }
 
     /// Nothing was sent from this number on.
     pub(super) fn give_back(&mut self, next: u64) {
-        self.heartbeat = self.heartbeat.filter(|(number, _)| *number < next);
+        self.heartbeat = self.heartbeat.filter(|heartbeat| heartbeat.number < next);
     }
 
     /// A report: the number after the highest that was received, no later than the `last` that was sent, how many were received, and what has
@@ -89,7 +101,7 @@ impl Receipts {
             was_in_vain = has_all && self.watch.handle_seq(now, self.next);
             self.watch.gaps.note_cells(now, received - self.next);
             self.next = received;
-            self.heartbeat = self.heartbeat.filter(|(number, _)| *number >= received);
+            self.heartbeat = self.heartbeat.filter(|heartbeat| heartbeat.number >= received);
             self.progressed = now;
         }
         self.watch.note(now, departed, self.next);
@@ -99,7 +111,9 @@ impl Receipts {
     /// Whether the peer reports, but has received nothing of what has left; its report was written at `as_of` or later. Cells may be `late`
     /// by so much. Returns what is overdue, and for how long.
     pub(super) fn overdue(&self, as_of: Instant, late: Duration) -> Option<(u64, Duration)> {
-        let lacks_heartbeat = self.heartbeat.is_some_and(|(_, at)| as_of.since(at) >= HEARTBEAT_BUSY);
+        let takes = |after: Duration| after.clamp(HEARTBEAT_BUSY, HEARTBEAT_QUIET);
+        let lacks_heartbeat =
+            self.heartbeat.is_some_and(|heartbeat| as_of.since(heartbeat.at) >= takes(heartbeat.after));
         let overdue = self.watch.overdue(as_of, (self.next, self.progressed), late, 0);
         overdue.filter(|_| lacks_heartbeat)
     }
