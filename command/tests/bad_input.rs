@@ -208,15 +208,6 @@ fn a_key_without_a_file_is_printed() {
 }
 
 #[test]
-fn check_looks_for_the_nics_unless_the_file_is_another_machines() {
-    let place = Place::with("security = \"none\"\n[[link]]\nnic = \"no-such-nic\"\n");
-    let here = place.tabane(&["check", "tb.toml"]);
-    assert_eq!(here.status.code(), Some(2), "{here:?}");
-    assert_starts(&text(&here.stderr), "tabane: link no-such-nic: no such NIC; there are: ");
-    assert_eq!(place.checks("tb.toml").stdout, here.stdout);
-}
-
-#[test]
 fn an_unreadable_log_filter() {
     let output =
         Command::new(env!("CARGO_BIN_EXE_tabane")).args(["check", "x"]).env("TABANE_LOG", "=/=").output();

@@ -18,8 +18,6 @@ const ROUNDS: usize = 3;
 const SHARE_MIN: f64 = 0.5;
 /// Segments that TCP may send again by mistake, without a report of it; a superframe that is lost costs 45.
 const LOST_MAX: u64 = 10;
-/// Bytes of a file for two links.
-const FILE: u64 = 8 << 20;
 /// Datagrams beside the connection, far below what the links carry, and how many are sent at least: half of the pace.
 const PACE: Pace = Pace { per_second: 2_000, bytes: 200 };
 const SENT_MIN: u64 = (PACE.per_second * SECONDS / 2) as u64;
@@ -28,24 +26,7 @@ pub(crate) fn cases() -> Vec<Case> {
     vec![
         Case::new("policy_switch_under_load_loses_nothing", IPERF, || under_load(switch_policy)),
         Case::new("link_removal_and_addition_under_load_lose_nothing", IPERF, || under_load(remove_and_add)),
-        Case::new("a_link_that_both_ends_take_in_is_used", DAEMON, add_at_both),
     ]
-}
-
-/// The link was never there before.
-fn add_at_both() -> Result<()> {
-    let topology = Topology::build(plan(&[FAST; 2]))?;
-    with_links(&topology, &[nic(0)], &options()?, |topology, bundles| {
-        for bundle in &*bundles {
-            bundle.ask(&["link", "add", DEVICE, &nic(1)])?;
-        }
-        ready(bundles, 2)?;
-        let before = received_bytes(topology.host(1), [&nic(1)])?[0];
-        send_file(topology.host(0), topology.host(1), address(1), FILE)?;
-        let carried = received_bytes(topology.host(1), [&nic(1)])?[0] - before;
-        ensure!(carried > FILE / 4, "the second link carried {carried} B of a file of {FILE} B");
-        Ok(())
-    })
 }
 
 fn switch_policy(topology: &Topology, bundles: &mut [Bundle<'_>]) -> Result<()> {

@@ -1,26 +1,18 @@
 //! A bundle on a machine that others use, too: what the machine does not allow is refused in one clear sentence, with exit code 2 and
 //! nothing left behind; what a running bundle cannot do changes nothing; and whatever happens to it, it goes on or ends cleanly.
 
-use std::fs::{self, OpenOptions};
+use std::fs::OpenOptions;
 use std::os::unix::fs::PermissionsExt;
 use std::process::{Output, Stdio};
-use std::time::Duration;
 
-use anyhow::{Context, Result, ensure};
 use nix::fcntl::{FcntlArg, fcntl};
 use nix::sys::signal::Signal;
-use tabane_kit::bundle::{Bundle, DEVICE, address, program};
-use tabane_kit::clock::wait_for;
-use tabane_kit::netns::Namespace;
-use tabane_kit::prerequisites::{SETPRIV, STRACE};
-use tabane_kit::process::{self, Process, words};
+use tabane_kit::prerequisites::STRACE;
+use tabane_kit::process::words;
 use tabane_kit::sandbox::Mounted;
-use tabane_kit::status::Questions;
-use tabane_kit::topology::{Plan, Topology, address as address_of, nic};
+use tempfile::NamedTempFile;
 
-use crate::case::Need::{Daemon, Tool};
-use crate::case::{Case, DAEMON};
-use crate::traffic::stage::{FAST, options_with, plan, ready};
+use crate::traffic::prelude::*;
 
 const WITHIN: Duration = Duration::from_secs(15);
 /// The user of nobody.
@@ -29,6 +21,7 @@ pub(crate) const NOBODY: &str = "65534";
 pub(crate) fn cases() -> Vec<Case> {
     vec![
         Case::new("what_the_machine_does_not_allow_is_refused", [Daemon, Tool(SETPRIV)], refused),
+        Case::new("check_looks_for_the_nics_unless_the_file_is_another_machines", DAEMON, nics_of_a_file),
         Case::new("a_node_whose_nics_have_no_address_has_one_all_the_same", DAEMON, without_addresses),
         Case::new("a_nic_that_is_down_is_raised", DAEMON, raised),
         Case::new("an_mtu_that_becomes_too_small_costs_that_link_alone", DAEMON, too_small),
@@ -115,6 +108,20 @@ fn refused() -> Result<()> {
         "--link eth1",
         "/dev/net/tun is missing: load the driver (`modprobe tun`), or show it to the container (`--device /dev/net/tun`)",
     )
+}
+
+fn nics_of_a_file() -> Result<()> {
+    let (topology, file) = (Topology::build(plan(&[FAST]))?, NamedTempFile::with_suffix(".toml")?);
+    fs::write(file.path(), "security = \"none\"\n[[link]]\nnic = \"no-such-nic\"\n")?;
+    let check = |flags: &[&str]| -> Result<Output> {
+        Ok(topology.host(0).command(program(None)?).arg("check").arg(file.path()).args(flags).output()?)
+    };
+    let (here, elsewhere) = (check(&[])?, check(&["--no-nics"])?);
+    let said = String::from_utf8_lossy(&here.stderr);
+    ensure!(said.starts_with("tabane: link no-such-nic: no such NIC; there are: "), "{said}");
+    ensure!(here.status.code() == Some(2) && elsewhere.status.success(), "{here:?} {elsewhere:?}");
+    ensure!(here.stdout == elsewhere.stdout, "{here:?} {elsewhere:?}");
+    Ok(())
 }
 
 /// As a node whose uplinks are PPP: the same node after each start.

@@ -1,24 +1,15 @@
 //! The first five minutes: a bundle is set up, joined, looked at, and undone; and what does not fit says so.
 
-use std::fs;
 use std::io::Write;
 use std::os::unix::fs::PermissionsExt;
-use std::path::{Path, PathBuf};
 use std::process::{Output, Stdio};
-use std::time::Duration;
 
-use anyhow::{Context, Result, ensure};
-use tabane_kit::bundle::{Bundle, DEVICE, program};
-use tabane_kit::clock::wait_for;
-use tabane_kit::netns::Namespace;
-use tabane_kit::process::{self, words};
+use tabane_kit::process::words;
 use tabane_kit::sandbox::Mounted;
-use tabane_kit::topology::{Topology, nic};
 use tempfile::TempDir;
 
-use crate::case::{Case, DAEMON};
 use crate::traffic::environment::say;
-use crate::traffic::stage::{FAST, plan, ready};
+use crate::traffic::prelude::*;
 
 const LINKS: usize = 2;
 const WITHIN: Duration = Duration::from_secs(15);
@@ -28,7 +19,7 @@ const FILES: &str = "/etc/tabane";
 pub(crate) fn cases() -> Vec<Case> {
     vec![
         Case::new("a_bundle_is_set_up_joined_and_forgotten", DAEMON, forgotten),
-        Case::new("what_init_and_join_are_told_is_in_force", DAEMON, told),
+        Case::new("what_init_and_join_are_told_is_in_force", DAEMON, in_force),
         Case::new("a_name_is_needed_where_several_bundles_are_up", DAEMON, several),
         Case::new("a_line_that_is_not_whole_writes_nothing", DAEMON, not_whole),
     ]
@@ -73,7 +64,7 @@ fn join(host: &Namespace, line: &str, arguments: &str) -> Result<Output> {
 }
 
 /// It is joined, and its file is the one that `tabane up` is to be told.
-fn joined(host: &Namespace, line: &str, arguments: &str, file: &Path) -> Result<()> {
+fn has_joined(host: &Namespace, line: &str, arguments: &str, file: &Path) -> Result<()> {
     let output = join(host, line, &format!("{arguments} --yes --no-start --file {}", file.display()))?;
     let said = String::from_utf8([output.stdout, output.stderr].concat())?;
     let is_told = said.contains(&format!("tabane up {}", file.display()));
@@ -109,7 +100,7 @@ fn forgotten() -> Result<()> {
     let starts = ["nic = ", "key = ", "address = "];
     let named = checked.lines().filter(|line| starts.iter().any(|start| line.starts_with(start)));
     ensure!(named.count() == LINKS + 2, "{checked}");
-    joined(far, &line, "", &file(&directory, "tb0.toml"))?;
+    has_joined(far, &line, "", &file(&directory, "tb0.toml"))?;
     let mut bundles = [up(near, DEVICE, DEVICE.as_ref())?, up(far, DEVICE, &file(&directory, "tb0.toml"))?];
     ready(&mut bundles, LINKS)?;
     ping(near, "10.9.0.2")?;
@@ -155,7 +146,7 @@ fn forgotten() -> Result<()> {
     second.stop()?.success("a daemon told to stop")?;
 
     let (line, _) = init(near, "--insecure --link eth1 --address none")?;
-    joined(far, &line, "--link eth1 --address none", &file(&directory, "open.toml"))?;
+    has_joined(far, &line, "--link eth1 --address none", &file(&directory, "open.toml"))?;
     let mut bundles = [up(near, DEVICE, DEVICE.as_ref())?, up(far, DEVICE, &file(&directory, "open.toml"))?];
     ready(&mut bundles, 1)?;
     for bundle in &bundles {
@@ -166,7 +157,7 @@ fn forgotten() -> Result<()> {
 }
 
 /// Name, key, policy, port, MTU, links, addresses, files: what the first machine is told reaches the second where it has to be the same.
-fn told() -> Result<()> {
+fn in_force() -> Result<()> {
     let (_etc, directory) = (Etc::begin()?, tempfile::tempdir()?);
     let topology = Topology::build(plan(&[FAST; LINKS]))?;
     let (near, far) = (topology.host(0), topology.host(1));
@@ -183,7 +174,7 @@ fn told() -> Result<()> {
     )?;
     ensure!(said.contains(&format!("tabane up {}", near_file.display())), "{said}");
     ensure!(fs::read(own)? == fs::read(near_file.with_extension("key"))?, "another key");
-    joined(far, &line, "--link eth2 --link eth1 --address 10.8.0.9/24", &far_file)?;
+    has_joined(far, &line, "--link eth2 --link eth1 --address 10.8.0.9/24", &far_file)?;
     let mut bundles = [up(near, "tb7", &near_file)?, up(far, "tb7", &far_file)?];
     ready(&mut bundles, LINKS)?;
     let (status, far_status) = (bundles[0].status()?, bundles[1].status()?);

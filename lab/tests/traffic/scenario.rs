@@ -93,7 +93,6 @@ pub(crate) fn cases() -> Vec<Case> {
         Case::new("scenario_has_routers_with_traces_nat_and_flows_of_others", NAT, routers),
         Case::new("scenario_runs_simulated_and_measured_side_by_side", DAEMON, side_by_side),
         Case::new("scenario_with_an_error_names_line_and_key", NOTHING, wrong),
-        Case::new("scenario_that_a_place_cannot_run_says_why", NOTHING, unable),
     ]
 }
 
@@ -214,13 +213,5 @@ fn wrong() -> Result<()> {
     let said = ending.last_words();
     ensure!(ending.status.code() == Some(2), "{ending:?}");
     ensure!(said.contains("scenario.toml:13: flow.pbs: unknown key (did you mean `pps`?)"), "{said}");
-    Ok(())
-}
-
-fn unable() -> Result<()> {
-    let scenario = SCENARIO.replace("kind = \"tcp\"", "kind = \"quic\"");
-    let (ending, _) = run(&scenario, &["--in", "sim"])?;
-    let shown = ending.success("a scenario for another place")?;
-    ensure!(shown.contains("not in `sim`: the simulator has no QUIC"), "{shown}");
     Ok(())
 }

@@ -1,18 +1,10 @@
 //! Nodes with keys of their own: who is taken off the list is shut out, and the others carry on.
 
 use std::process::Command;
-use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, ensure};
-use tabane_kit::bundle::{Bundle, DEVICE, Options, Protection, address, program};
-use tabane_kit::process::{self, Process};
-use tabane_kit::status::Questions;
-use tabane_kit::topology::{Plan, Topology, nic};
-
-use crate::case::{Case, DAEMON};
 use crate::traffic::configured::node_key;
 use crate::traffic::environment::say;
-use crate::traffic::stage::{FAST, options, plan};
+use crate::traffic::prelude::*;
 
 const HOSTS: usize = 3;
 const PINGS: &str = "2000";
