@@ -172,10 +172,8 @@ fn too_small() -> Result<()> {
         ready(bundles, left)
     };
     shrink(&mut bundles, 1, 76, 1)?;
-    let mut ping = host.command("ping");
-    ping.args(["-q", "-c", "20", "-i", "0.01", "-s", "1400", "-W", "2", &address(1).to_string()]);
-    let said = process::run(&mut ping)?;
-    ensure!(said.contains(" 20 received"), "{said}");
+    let came = answered(host, address(1), 20)?;
+    ensure!(came == 20, "{came} of 20 pings");
     bundles[0].upgrade()?;
     ready(&mut bundles, 1)?;
     let add = format!("link add tb0 {}", link(1, 0));
@@ -384,13 +382,7 @@ fn fail(pid: u32, thread: &str, failures: &[(&str, &str, &str)]) -> Result<Proce
 fn errors_of_worker() -> Result<()> {
     let topology = Topology::build(plan(&[FAST]))?;
     let mut bundles = Bundle::start_all(&topology, &options_with(&["--no-sandbox"])?)?;
-    let received = |count: u32| -> Result<u32> {
-        let mut ping = topology.host(0).command("ping");
-        ping.args(["-q", "-i", "0.005", "-W", "2", "-c", &count.to_string(), &address(1).to_string()]);
-        let said = String::from_utf8(ping.output()?.stdout)?;
-        let before = said.split(" received").next().unwrap_or_default();
-        before.rsplit(' ').next().unwrap_or_default().parse().with_context(|| said.clone())
-    };
+    let received = |count| answered(topology.host(0), address(1), count);
     received(1)?;
     let pid = bundles[0].pid().context("a running daemon")?;
     let failures =

@@ -80,12 +80,6 @@ fn file(directory: &TempDir, name: &str) -> PathBuf {
     directory.path().join(name)
 }
 
-fn ping(host: &Namespace, address: &str) -> Result<()> {
-    let said = process::run(host.command("ping").args(["-q", "-c", "20", "-i", "0.01", address]))?;
-    ensure!(said.contains(" 20 received"), "{said}");
-    Ok(())
-}
-
 /// From nothing to a link that dies, and back to nothing; and the same without keys.
 fn forgotten() -> Result<()> {
     let (_etc, directory) = (Etc::begin()?, tempfile::tempdir()?);
@@ -103,7 +97,7 @@ fn forgotten() -> Result<()> {
     has_joined(far, &line, "", &file(&directory, "tb0.toml"))?;
     let mut bundles = [up(near, DEVICE, DEVICE.as_ref())?, up(far, DEVICE, &file(&directory, "tb0.toml"))?];
     ready(&mut bundles, LINKS)?;
-    ping(near, "10.9.0.2")?;
+    ensure!(answered(near, "10.9.0.2", 20)? == 20, "pings are lost");
     say(
         near,
         &[
@@ -187,7 +181,7 @@ fn in_force() -> Result<()> {
     ensure!((0..LINKS).all(|link| sockets.contains(&format!("{}:7555", nic(link)))), "{sockets}");
     let device = near.ip("-oneline link show tb7")?;
     ensure!(device.contains(" mtu 9000 "), "{device}");
-    ping(near, "10.8.0.9")?;
+    ensure!(answered(near, "10.8.0.9", 20)? == 20, "pings are lost");
     ensure!(!Path::new(FILES).exists(), "{FILES} was made");
     Bundle::stop_all(bundles)
 }

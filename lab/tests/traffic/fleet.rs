@@ -16,7 +16,7 @@ use tempfile::TempDir;
 
 use crate::traffic::prelude::*;
 use crate::traffic::systemd::page::ACCOUNTS;
-use crate::traffic::systemd::{self, KEY, SERVICE, machine_with};
+use crate::traffic::systemd::{self, KEY, SERVICE, machine};
 
 /// As packaged.
 const UNIT: &[u8] = include_bytes!("../../../packaging/tabane-follow@.service");
@@ -437,7 +437,7 @@ fn unit() -> Result<()> {
         ("etc/client.crt", &certificate, 0o644),
         ("etc/client.key", &key, 0o644),
     ];
-    let systemd = machine_with(topology.host(0), "", &files)?;
+    let systemd = machine(topology.host(0), "", &files)?;
     process::run(systemd.command("systemd-sysusers").arg("tabane.conf"))?;
     systemd.systemctl(&format!("start {SERVICE} tabane-follow@tb0.service"))?;
 

@@ -1,9 +1,9 @@
 //! What the trials have in common: topologies with running bundles, a clean end, a checked transfer.
 
-use std::fs;
 use std::net::{IpAddr, SocketAddr};
 use std::path::Path;
 use std::time::Duration;
+use std::{fmt, fs};
 
 use anyhow::{Context, Result, ensure};
 use tabane_kit::bundle::{Options, address};
@@ -136,6 +136,15 @@ pub(crate) fn cells_sent(bundle: &Bundle<'_>) -> Result<Vec<u64>> {
         paths.map(|path| path.cells_sent).sum()
     };
     Ok((0..status.links.len()).map(to_all).collect())
+}
+
+/// How many of so many pings are answered.
+pub(crate) fn answered(from: &Namespace, to: impl fmt::Display, count: u32) -> Result<u32> {
+    let mut ping = from.command("ping");
+    ping.args(["-q", "-i", "0.005", "-s", "1400", "-W", "1", "-c", &count.to_string(), &to.to_string()]);
+    let said = String::from_utf8(ping.output()?.stdout)?;
+    let before = said.split(" received").next().unwrap_or_default();
+    before.rsplit(' ').next().unwrap_or_default().parse().with_context(|| said.clone())
 }
 
 /// What the second host has received over each of the first two links.

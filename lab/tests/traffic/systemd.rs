@@ -5,6 +5,7 @@ mod names;
 pub(crate) mod page;
 
 use tabane_kit::prerequisites::{STRACE, SYSTEMD};
+use tempfile::NamedTempFile;
 
 use crate::traffic::page::require_web;
 use crate::traffic::prelude::*;
@@ -55,39 +56,38 @@ pub(crate) fn cases() -> Vec<Case> {
 }
 
 fn unit() -> Result<()> {
-    let topology = Topology::build(plan(&[FAST; LINKS]))?;
-    let (host, directory) = (topology.host(0), tempfile::tempdir()?);
-    let mut peer = peer(&topology, directory.path())?;
-    let (next, next_version) = relabelled(&std::fs::read(daemon()?)?)?;
-    let systemd = machine(host, &[(&format!("usr/bin/{NEXT}"), &next, 0o755)])?;
-    analysed(&systemd, SERVICE, EXPOSURE_MAX)?;
+    let (next, version) = relabelled(&fs::read(daemon()?)?)?;
+    with_machine(&addressed(), &[(&format!("usr/bin/{NEXT}"), &next, 0o755)], |topology, systemd| {
+        with_peer(topology, |peer| lives(topology, systemd, peer, &version))
+    })
+}
+
+fn lives(topology: &Topology, systemd: &Systemd, peer: &mut Bundle<'_>, next_version: &str) -> Result<()> {
+    let host = topology.host(0);
+    analysed(systemd, SERVICE, EXPOSURE_MAX)?;
 
     systemd.systemctl(&format!("start {SERVICE}"))?;
     ensure!(has_device(host)?, "active before its device");
-    let first = main_process(&systemd)?;
+    let first = main_process(systemd)?;
     let status = systemd.systemctl(&format!("status {SERVICE}"))?;
     ensure!(
         status.contains("active (running)") && status.contains(&format!("Main PID: {first} ")),
         "{status}"
     );
-    has_no_rights_of_root(&systemd, first)?;
+    has_no_rights_of_root(systemd, first)?;
     wait_for("the addresses of a name", RESTARTED_WITHIN, || {
         let events = process::run(systemd.command("tabane").args(["events", DEVICE]))?;
         Ok(events.contains("name-resolved localhost is ").then_some(()))
     })?;
-    whole(&mut peer)?;
-    reloads(&topology, &systemd, &mut peer, first, &next_version)?;
-    read_again(&systemd)?;
+    whole(peer)?;
+    reloads(topology, systemd, peer, first, next_version)?;
+    read_again(systemd)?;
     send_file(host, topology.host(1), address(1), FILE)?;
 
-    let killed = main_process(&systemd)?;
+    let killed = main_process(systemd)?;
     process::run(systemd.command("kill").args(["-KILL", &killed.to_string()]))?;
-    wait_for("another daemon", RESTARTED_WITHIN, || {
-        let is_active = systemd.property(SERVICE, "ActiveState")? == "active";
-        Ok((is_active && systemd.property(SERVICE, "NRestarts")? == "1").then_some(()))
-    })?;
-    ensure!(main_process(&systemd)? != killed, "{killed} was killed");
-    whole(&mut peer)?;
+    is_restarted(systemd, killed)?;
+    whole(peer)?;
     send_file(topology.host(1), host, address(0), FILE)?;
 
     systemd.systemctl(&format!("stop {SERVICE}"))?;
@@ -97,30 +97,42 @@ fn unit() -> Result<()> {
         matches!(&state, [Ok(state), Ok(result)] if state == "inactive" && result == "success"),
         "{state:?}"
     );
-    peer.stop()?.success("a daemon told to stop").map(drop)
+    Ok(())
+}
+
+/// Waits until the manager has started another process in the place of this one.
+fn is_restarted(systemd: &Systemd, before: u32) -> Result<()> {
+    wait_for("another daemon", RESTARTED_WITHIN, || {
+        let is_active = systemd.property(SERVICE, "ActiveState")? == "active";
+        Ok((is_active && systemd.property(SERVICE, "NRestarts")? == "1").then_some(()))
+    })?;
+    ensure!(main_process(systemd)? != before, "{before} has the bundle");
+    Ok(())
 }
 
 /// The worker is held up in a system call, as by a driver that does not return, while its process lives. Before that, signs of
 /// life come from a process that has taken the bundle over.
 fn hung() -> Result<()> {
-    let topology = Topology::build(plan(&[FAST; LINKS]))?;
-    let (host, directory) = (topology.host(0), tempfile::tempdir()?);
-    let mut peer = peer(&topology, directory.path())?;
-    let systemd = machine(host, &[("etc/systemd/system/tabane@.service.d/watched.conf", WATCHED, 0o644)])?;
+    let watched = ("etc/systemd/system/tabane@.service.d/watched.conf", WATCHED, 0o644);
+    with_machine(&addressed(), &[watched], |topology, systemd| {
+        with_peer(topology, |peer| hangs(topology, systemd, peer))
+    })
+}
+
+fn hangs(topology: &Topology, systemd: &Systemd, peer: &mut Bundle<'_>) -> Result<()> {
     systemd.systemctl(&format!("start {SERVICE}"))?;
     systemd.systemctl(&format!("reload {SERVICE}"))?;
-    let hangs = main_process(&systemd)?;
+    let hangs = main_process(systemd)?;
     let sign = || systemd.property(SERVICE, "WatchdogTimestampMonotonic");
     let last = sign()?;
     wait_for("a sign of life", RESTARTED_WITHIN, || Ok((sign()? != last).then_some(())))?;
-    let restarts = || systemd.property(SERVICE, "NRestarts");
     let threads = process::run(systemd.command("sh").args([
         "-c",
         "grep -l '^worker 0$' /proc/$0/task/*/comm",
         &hangs.to_string(),
     ]))?;
     let worker = threads.trim().split('/').nth(4).context("a worker")?;
-    ensure!(restarts()? == "0", "a daemon whose workers answer was restarted");
+    ensure!(systemd.property(SERVICE, "NRestarts")? == "0", "a daemon whose workers answer was restarted");
 
     let mut strace = systemd.command("strace");
     strace.args(["-qq", "-o", "/dev/null", "-p", worker, "-e", "trace=all", "-e", HELD_UP]);
@@ -130,35 +142,43 @@ fn hung() -> Result<()> {
     })?;
     // A worker that is held up outlives the signal that ends its process.
     strace.wait(RESTARTED_WITHIN)?;
-    wait_for("another daemon", RESTARTED_WITHIN, || {
-        let is_active = systemd.property(SERVICE, "ActiveState")? == "active";
-        Ok((is_active && restarts()? == "1").then_some(()))
-    })?;
+    is_restarted(systemd, hangs)?;
     let said = systemd.said()?;
     ensure!(said.contains("workers do not answer"), "{said}");
-    ensure!(main_process(&systemd)? != hangs, "{hangs} has a worker that hangs");
-    whole(&mut peer)?;
-    send_file(topology.host(1), host, address(0), FILE)?;
-    systemd.systemctl(&format!("stop {SERVICE}"))?;
-    peer.stop()?.success("a daemon told to stop").map(drop)
+    whole(peer)?;
+    send_file(topology.host(1), topology.host(0), address(0), FILE).map(drop)
 }
 
-/// The other node, with the service's key in a file of `directory`.
-pub(crate) fn peer<'a>(topology: &'a Topology, directory: &Path) -> Result<Bundle<'a>> {
-    let key = directory.join("key");
-    std::fs::write(&key, KEY)?;
-    let options = Options { protection: Protection::KeyFile(key), ..options()? };
-    Bundle::start(topology.host(1), 1, &topology.nics(), &options)
+/// Runs `test` with the other node, which has the service's key.
+pub(crate) fn with_peer(topology: &Topology, test: impl FnOnce(&mut Bundle<'_>) -> Result<()>) -> Result<()> {
+    let key = NamedTempFile::new()?;
+    fs::write(key.path(), KEY)?;
+    let options = Options { protection: Protection::KeyFile(key.path().to_owned()), ..options()? };
+    let mut peer = Bundle::start(topology.host(1), 1, &topology.nics(), &options)?;
+    test(&mut peer)?;
+    Bundle::stop_all([peer])
 }
 
-/// A machine with the service, and with these files besides.
-fn machine(host: &Namespace, files: &[(&str, &[u8], u32)]) -> Result<Systemd> {
-    machine_with(host, &format!("address = [\"{}/24\"]", address(0)), files)
+/// Runs `test` beside a [`machine`], whose service is stopped in the end.
+pub(crate) fn with_machine(
+    line: &str,
+    files: &[(&str, &[u8], u32)],
+    test: impl FnOnce(&Topology, &Systemd) -> Result<()>,
+) -> Result<()> {
+    let topology = Topology::build(plan(&[FAST; LINKS]))?;
+    let systemd = machine(topology.host(0), line, files)?;
+    test(&topology, &systemd).with_context(|| systemd.said().unwrap_or_default())?;
+    systemd.systemctl(&format!("stop {SERVICE}")).map(drop)
 }
 
-/// The same with this line in the bundle's file in place of its address.
-pub(crate) fn machine_with(host: &Namespace, line: &str, files: &[(&str, &[u8], u32)]) -> Result<Systemd> {
-    let (tabane, tabaned) = (std::fs::read(program(None)?)?, std::fs::read(daemon()?)?);
+/// The line of the bundle's file that gives it its address.
+pub(crate) fn addressed() -> String {
+    format!("address = [\"{}/24\"]", address(0))
+}
+
+/// A machine with the service, this line in its bundle's file, and with these files besides.
+pub(crate) fn machine(host: &Namespace, line: &str, files: &[(&str, &[u8], u32)]) -> Result<Systemd> {
+    let (tabane, tabaned) = (fs::read(program(None)?)?, fs::read(daemon()?)?);
     let (unit, config) = (format!("{UNITS}/tabane@.service"), config(line));
     let service: [(&str, &[u8], u32); 5] = [
         (&unit, UNIT, 0o644),
