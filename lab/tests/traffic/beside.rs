@@ -35,8 +35,6 @@ const ROLE: [(&str, &str); 5] = [
         include_str!("../../../packaging/network/ansible/roles/tabane/templates/bundle.toml.j2"),
     ),
 ];
-const LINKS: usize = 2;
-const WITHIN: Duration = Duration::from_secs(15);
 
 pub(crate) fn cases() -> Vec<Case> {
     vec![

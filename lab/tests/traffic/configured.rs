@@ -8,12 +8,9 @@ const WIRE: &str = "wire7";
 const PORT: u16 = 7_555;
 /// What each host seals with, whatever the other does.
 const CIPHERS: [&str; 2] = ["chacha20-poly1305", "aes-256-gcm"];
-const FILE: u64 = 4 << 20;
 /// Datagrams of 40 Mbit/s fill no link, so weights alone decide.
 const PACE: Pace = Pace { per_second: 5_000, bytes: 1_000 };
 const TIMED: Duration = Duration::from_secs(1);
-/// Time for a part of a transfer.
-const MOVED_WITHIN: Duration = Duration::from_secs(20);
 /// The user and the group of nobody.
 const NOBODY: &str = "65534";
 
@@ -185,7 +182,7 @@ fn rates() -> Result<()> {
         let transfer = begin(topology.host(from), topology.host(to), to, FILE)?;
         let moves = |bytes: u64| {
             let before = (transfer.arrived(), monotonic_ns()?);
-            wait_for("bytes of a transfer", MOVED_WITHIN, || {
+            wait_for("bytes of a transfer", WITHIN, || {
                 let after = (transfer.arrived(), monotonic_ns()?);
                 Ok((after.0 - before.0 >= bytes).then_some(after))
             })

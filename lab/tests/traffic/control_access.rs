@@ -30,7 +30,6 @@ const KEEPERS: u32 = 54_323;
 const KEY: &str = "c0ffeec0ffeec0ffeec0ffeec0ffeec0ffeec0ffeec0ffeec0ffeec0ffeec0ff";
 /// The bundle that is asked.
 const NAME: &str = "asked";
-const ENDS_WITHIN: Duration = Duration::from_secs(20);
 
 const USERS: &[Need] = &[Daemon, Tool(SETPRIV), That(require_users)];
 
@@ -141,7 +140,7 @@ fn as_user(uid: u32, gid: u32, further: &[u32]) -> Command {
 /// How a command of `tabane` ends, behind the words of another command.
 fn ends(mut before: Command, words: &str) -> Result<Ending> {
     before.arg(program(None)?).args(words.split(' ')).current_dir("/");
-    Process::start(before)?.wait(ENDS_WITHIN)
+    Process::start(before)?.wait(WITHIN)
 }
 
 /// How a command of root ends.

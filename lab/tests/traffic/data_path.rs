@@ -11,10 +11,6 @@ use crate::traffic::faults::carry;
 use crate::traffic::prelude::*;
 use crate::traffic::reorder::{GUEST, MINUTES, NEW_GUEST};
 
-const LINKS: usize = 2;
-/// The link that dies, which carries everything until then.
-const VICTIM: usize = 1;
-const FILE: u64 = 8 << 20;
 /// Until both ends have left a path that swallows frames, 5 ms and as much for a busy machine; and for how long the connection may stand
 /// still meanwhile.
 const LEFT_WITHIN: Duration = Duration::from_millis(10);

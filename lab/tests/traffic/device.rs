@@ -4,7 +4,6 @@
 use crate::traffic::faults::carry;
 use crate::traffic::prelude::*;
 
-const LINKS: usize = 2;
 /// Frames that a device refuses before it is taken up again: as many are sent.
 const REFUSED: u32 = 3;
 

@@ -9,8 +9,6 @@ use tabane_lab::commands::engines::{choose, share_during};
 
 use crate::traffic::prelude::*;
 
-/// Bytes of a file.
-const FILE: u64 = 4 << 20;
 /// How long a ping-pong lasts, and how long is watched what a quiet bundle costs.
 const PLAY: Duration = Duration::from_millis(300);
 const QUIET: Duration = Duration::from_secs(1);
@@ -135,8 +133,6 @@ fn change() -> Result<()> {
     })
 }
 
-const LINKS: usize = 2;
-const VICTIM: usize = 1;
 const WORKERS: usize = 4;
 /// Connections at once, and bytes of each. That a worker of four gets none of so many flows comes once in 100,000 times.
 const FLOWS: usize = 48;

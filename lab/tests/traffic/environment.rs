@@ -14,7 +14,6 @@ use tempfile::NamedTempFile;
 
 use crate::traffic::prelude::*;
 
-const WITHIN: Duration = Duration::from_secs(15);
 /// The user of nobody.
 pub(crate) const NOBODY: &str = "65534";
 

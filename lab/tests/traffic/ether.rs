@@ -13,11 +13,8 @@ use crate::traffic::faults::{carry, deaths_are_noticed};
 use crate::traffic::nics::follow_mtu;
 use crate::traffic::prelude::*;
 
-const LINKS: usize = 2;
 /// The engine that works everywhere, and lets the NIC's queueing discipline do what it should.
 const ENGINE: &str = ",engine=packet";
-/// Bytes of each transfer.
-const FILE: u64 = 8 << 20;
 /// Bytes between the Ethernet header and a cell.
 const HEAD: u32 = 4;
 

@@ -4,8 +4,6 @@ use tabane_kit::status::LINK_SUSPECT;
 
 use crate::traffic::prelude::*;
 
-/// The link that dies.
-const VICTIM: usize = 1;
 /// What the victim must have carried before it dies, and the survivor after that.
 const UNDER_WAY_BYTES: u64 = 1 << 20;
 /// How often a link dies under one connection.

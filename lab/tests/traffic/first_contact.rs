@@ -11,8 +11,6 @@ use tempfile::TempDir;
 use crate::traffic::environment::say;
 use crate::traffic::prelude::*;
 
-const LINKS: usize = 2;
-const WITHIN: Duration = Duration::from_secs(15);
 /// Where bundles have their files.
 const FILES: &str = "/etc/tabane";
 

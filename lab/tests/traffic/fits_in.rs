@@ -35,9 +35,6 @@ const VLAN_ADDRESS: &str = "10.10.0.1/24";
 /// Where `make test` puts what knows Kubernetes' schemas.
 const VALIDATE: &str =
     concat!(env!("CARGO_MANIFEST_DIR"), "/../target/tools/kubernetes/bin/kubernetes-validate");
-const LINKS: usize = 2;
-const FILE: u64 = 4 << 20;
-const WITHIN: Duration = Duration::from_secs(15);
 
 pub(crate) fn cases() -> Vec<Case> {
     vec![

@@ -21,7 +21,6 @@ use crate::traffic::systemd::{self, KEY, SERVICE, machine};
 /// As packaged.
 const UNIT: &[u8] = include_bytes!("../../../packaging/tabane-follow@.service");
 const HOSTS: usize = 3;
-const LINKS: usize = 2;
 /// The one that leaves and comes back.
 const LEAVER: usize = 2;
 /// Where etcd and DNS listen, beside the hosts' addresses on the first link.
@@ -35,8 +34,6 @@ const GAP_MAX: Duration = Duration::from_millis(500);
 const FILE: u64 = 16 << 20;
 /// Seconds that a node's record outlives it.
 const LEASE: &str = "5";
-/// A change in etcd has its effect within this time.
-const WITHIN: Duration = Duration::from_secs(15);
 /// A record in DNS has it within this: 5 s until it is asked for again, and 5 s for the rest.
 const DNS_WITHIN: Duration = Duration::from_secs(10);
 /// A follower notices within this time that no server answers: it asks after 5 s, by UDP and by TCP, three times each, and waits

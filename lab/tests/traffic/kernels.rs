@@ -10,7 +10,6 @@ use crate::traffic::reorder::MINUTES;
 pub(crate) const KERNEL: &str = "kernel-of-a-guest";
 /// Time for the guest to boot on emulated processors, to carry all files and to end.
 const GUEST_WITHIN: Duration = Duration::from_secs(900);
-const LINKS: usize = 2;
 const FILE: u64 = 1 << 20;
 
 /// How frames go: the policy where programs may carry them, else sealed; and what stands before the links' names.

@@ -8,7 +8,6 @@ use crate::traffic::prelude::*;
 
 /// What a link without data carries in some tenths of a second: heartbeats, and what was on its way.
 const QUIET_BYTES_MAX: u64 = 128 << 10;
-const FILE: u64 = 4 << 20;
 const KEY: &str = "6c697665206368616e676573206f6620612072756e6e696e672062756e646c65";
 
 pub(crate) fn cases() -> Vec<Case> {

@@ -14,7 +14,6 @@ use crate::traffic::reorder::{GUEST, MINUTES, NEW_GUEST};
 pub(crate) const MACSEC: &str = "macsec";
 /// Time for the guest to boot on emulated processors, to carry a file and to end.
 const GUEST_WITHIN: Duration = Duration::from_secs(900);
-const FILE: u64 = 8 << 20;
 /// MACsec's header, packet number, channel and tag.
 const MACSEC_BYTES: u32 = 32;
 /// Keys of the two directions.

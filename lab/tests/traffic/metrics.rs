@@ -9,10 +9,6 @@ use crate::traffic::faults::carry;
 use crate::traffic::page;
 use crate::traffic::prelude::*;
 
-const LINKS: usize = 2;
-const VICTIM: usize = 1;
-const FILE: u64 = 4 << 20;
-const WITHIN: Duration = Duration::from_secs(10);
 const PAGE: &str = include_str!("../../../docs/metrics.md");
 const RULES: &str = include_str!("../../../packaging/prometheus/tabane.rules.yml");
 const DASHBOARD: &str = include_str!("../../../packaging/grafana/tabane.json");

@@ -13,7 +13,6 @@ use crate::traffic::prelude::*;
 
 /// The link whose NIC changes, at host 0.
 const CHANGED: usize = 1;
-const LINKS: usize = 2;
 /// Headers of UDP and IPv6 around a cell.
 const HEADERS: u32 = 48;
 

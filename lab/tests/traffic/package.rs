@@ -14,10 +14,8 @@ use crate::traffic::systemd::page::{self, PRINTED};
 pub(crate) const PACKAGE: &str = "TABANE_DEB";
 pub(crate) const ROOT: &str = "TABANE_CLEAN_ROOT";
 pub(crate) const SERVICE: &str = "tabane@tb0.service";
-const LINKS: usize = 2;
 /// Sent while a newer version is installed, for some seconds.
 const LONG_FILE: u64 = 192 << 20;
-const FILE: u64 = 4 << 20;
 /// Of it, what is timed.
 const MEASURED: u64 = 64 << 20;
 /// Makes that Debian.
@@ -26,7 +24,6 @@ const CLEAN_ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../packaging/clea
 const SPEEDUP_LEAST: f64 = 1.9;
 /// So slow that a machine with two systems in it is not what limits them.
 const OF_NEW_USERS: Bitrate = Bitrate::mbit(80);
-const ENDS_WITHIN: Duration = Duration::from_secs(10);
 /// The newer version: the same files, another number.
 const NEWER: &str = "dpkg-deb --raw-extract /root/tabane.deb /tmp/newer \
     && sed -i 's/^Version: .*/&+newer/' /tmp/newer/DEBIAN/control && dpkg-deb --build /tmp/newer /root/newer.deb";
@@ -95,7 +92,7 @@ fn package() -> Result<()> {
     is_upgraded(&machine, &topology)?;
     peer.wait_until("all links", |status| status.is_ready(1, LINKS))?;
     shell(&machine, "dpkg --remove tabane && test -f /etc/tabane/tb0.key")?;
-    wait_for("a device that is gone", ENDS_WITHIN, || {
+    wait_for("a device that is gone", WITHIN, || {
         Ok((!host.ip("-brief link")?.contains(DEVICE)).then_some(()))
     })?;
     shell(&machine, "dpkg --purge tabane")?;
@@ -126,7 +123,7 @@ fn new_user() -> Result<()> {
         told.lines().find(|line| line.starts_with("tabane1:")).context("no line for the second machine")?;
     let joined = shell(&second, &format!("echo {line} | tabane join --yes{links}"))?;
     ensure!(joined.contains("now and after each start of the machine"), "{joined}");
-    wait_for("two healthy machines", ENDS_WITHIN, || {
+    wait_for("two healthy machines", WITHIN, || {
         let healthy = |machine: &&Systemd| {
             Ok(shell(machine, "tabane status")?.contains("healthy: 2 of 2 links, 1 peer"))
         };
@@ -159,9 +156,9 @@ fn new_user() -> Result<()> {
 fn speed(topology: &Topology, to: IpAddr) -> Result<f64> {
     let source = Source::random(LONG_FILE, 1);
     let flow = Transfer::start(topology.host(0), topology.host(1), SocketAddr::new(to, 0), source)?;
-    more(&flow, FILE, ENDS_WITHIN)?;
+    more(&flow, FILE, WITHIN)?;
     let (began, before) = (Instant::now(), flow.arrived());
-    wait_for("a part of the file", ENDS_WITHIN, || Ok((flow.arrived() - before > MEASURED).then_some(())))?;
+    wait_for("a part of the file", WITHIN, || Ok((flow.arrived() - before > MEASURED).then_some(())))?;
     let rate = (flow.arrived() - before) as f64 / began.elapsed().as_secs_f64();
     flow.end();
     let outcome = flow.finish()?;
@@ -239,7 +236,7 @@ fn has_a_page(machine: &Systemd) -> Result<()> {
         &format!("mkdir -p {drop_in} && printf '{PRINTED}' > {drop_in}/lab.conf && systemctl daemon-reload"),
     )?;
     shell(machine, "systemctl enable --now tabane-web")?;
-    let answer = wait_for("an answer of the page", ENDS_WITHIN, || {
+    let answer = wait_for("an answer of the page", WITHIN, || {
         let answer = page::asked(machine, page::PORT, "GET /api/bundles").unwrap_or_default();
         Ok(answer.contains("\"state\":\"healthy\"").then_some(answer))
     })?;
@@ -253,12 +250,12 @@ fn is_upgraded(machine: &Systemd, topology: &Topology) -> Result<()> {
     shell(machine, NEWER)?;
     let first = machine.property(SERVICE, "MainPID")?;
     let flows = begin_both_ways(topology, LONG_FILE)?;
-    wait_for("a transfer", ENDS_WITHIN, || Ok(flows.iter().all(|flow| flow.arrived() > 0).then_some(())))?;
+    wait_for("a transfer", WITHIN, || Ok(flows.iter().all(|flow| flow.arrived() > 0).then_some(())))?;
     shell(machine, "dpkg --install /root/newer.deb")?;
     let arrived: Vec<u64> = flows.iter().map(Transfer::arrived).collect();
     let goes_on =
         || Ok(flows.iter().zip(&arrived).all(|(flow, before)| flow.arrived() > *before).then_some(()));
-    wait_for("more of the transfers", ENDS_WITHIN, goes_on)?;
+    wait_for("more of the transfers", WITHIN, goes_on)?;
     for flow in flows {
         let outcome = flow.finish()?;
         ensure!(outcome.lost.is_none() && outcome.is_whole, "{outcome:?}");

@@ -8,7 +8,6 @@ use crate::traffic::data_path::wrapped;
 use crate::traffic::environment::{NOBODY, lone, say};
 use crate::traffic::prelude::*;
 
-const WITHIN: Duration = Duration::from_secs(15);
 /// What the rights of a thread are in the kernel's words.
 const LINES: [&str; 9] =
     ["Uid", "Gid", "Groups", "CapInh", "CapPrm", "CapEff", "CapAmb", "NoNewPrivs", "Seccomp"];

@@ -11,10 +11,6 @@ use tabane_kit::status::{LINK_SUSPECT, PATH_MTU};
 
 use crate::traffic::prelude::*;
 
-const LINKS: usize = 2;
-const VICTIM: usize = 1;
-const FILE: u64 = 8 << 20;
-
 pub(crate) fn cases() -> Vec<Case> {
     let narrow = [Ip::V4, Ip::V6].into_iter().flat_map(|ip| {
         let begun = move || narrow_from_the_beginning(ip);

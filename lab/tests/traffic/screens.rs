@@ -9,9 +9,6 @@ use tempfile::TempDir;
 
 use crate::traffic::prelude::*;
 
-const LINKS: usize = 2;
-const VICTIM: usize = 1;
-
 pub(crate) fn cases() -> Vec<Case> {
     vec![
         Case::new("what_is_printed_fits_the_terminal", NEEDS, fits),
@@ -115,8 +112,6 @@ fn asks() -> Result<()> {
 pub(crate) const SMALL: (u16, u16) = (80, 24);
 pub(crate) const USUAL: (u16, u16) = (120, 40);
 pub(crate) const NEEDS: &[Need] = &[Daemon, Tool(TMUX), Tool(SETPRIV)];
-/// Time for a screen to be as wanted.
-const WITHIN: Duration = Duration::from_secs(15);
 
 /// A terminal of a server of its own, which ends with its value.
 pub(crate) struct Terminal<'a> {

@@ -7,10 +7,7 @@ use std::process::Stdio;
 
 use crate::traffic::prelude::*;
 
-const LINKS: usize = 2;
 const UPGRADES: usize = 3;
-/// Time for a word to come.
-const HEARD_WITHIN: Duration = Duration::from_secs(10);
 const PACE: Pace = Pace { per_second: 2_000, bytes: 200 };
 const TIMED: Duration = Duration::from_secs(20);
 
@@ -24,7 +21,7 @@ struct Ear(UnixDatagram);
 impl Ear {
     fn bind(path: &Path) -> Result<Ear> {
         let socket = UnixDatagram::bind(path)?;
-        socket.set_read_timeout(Some(HEARD_WITHIN))?;
+        socket.set_read_timeout(Some(WITHIN))?;
         Ok(Ear(socket))
     }
 
@@ -88,7 +85,7 @@ fn followed() -> Result<()> {
         words.sort();
         ensure!(words == [format!("MAINPID={now}"), "READY=1".to_owned()], "{words:?}, not process {now}");
         if let Some(first) = service.take() {
-            first.wait(HEARD_WITHIN)?.success("the process that was replaced")?;
+            first.wait(WITHIN)?.success("the process that was replaced")?;
         }
         peer.wait_until("all links", |status| status.is_ready(1, LINKS))?;
     }
@@ -97,7 +94,7 @@ fn followed() -> Result<()> {
     ear.is_silent()?;
     process::run(host.command(program(None)?).args(["down", DEVICE]))?;
     ensure!(ear.next()? == "STOPPING=1", "the last word");
-    wait_for("a device that is gone", HEARD_WITHIN, || {
+    wait_for("a device that is gone", WITHIN, || {
         Ok((!host.ip("-brief link")?.contains(DEVICE)).then_some(()))
     })?;
     ear.is_silent()?;

@@ -8,14 +8,12 @@ use tabane_kit::workload::ping_pong::RoundTrips;
 use crate::traffic::classes::{OTHER, VOLUME, carried};
 use crate::traffic::prelude::*;
 
-const FILE: u64 = 8 << 20;
 const PLAY: Duration = Duration::from_millis(300);
 /// How long wake-ups are counted.
 const COUNTED: Duration = Duration::from_millis(500);
 /// A group that every Debian has, and a user who is no member of it.
 const GROUP: &str = "nogroup";
 const STRANGER: u32 = 54_321;
-const ANSWER_WITHIN: Duration = Duration::from_secs(10);
 /// The two words with which a window of memory begins.
 const SHAPE: std::ops::Range<usize> = 8..16;
 
@@ -105,7 +103,7 @@ fn control_groups() -> Result<()> {
             let mut command = topology.host(0).command("setpriv");
             let groups = [&format!("--reuid={STRANGER}"), &format!("--regid={group}"), "--clear-groups"];
             command.args(groups).arg(program(None)?).args(["policy", DEVICE]).args(policy);
-            let ending = Process::start(command)?.wait(ANSWER_WITHIN)?;
+            let ending = Process::start(command)?.wait(WITHIN)?;
             let said = format!("{}{}", ending.output, ending.complaint);
             let code = if refused_with.is_some() { 2 } else { 0 };
             let is_right = said.contains(refused_with.unwrap_or("adaptive\n"));

@@ -15,8 +15,6 @@ use tabane_kit::status::paths_up;
 
 use crate::traffic::prelude::*;
 
-const LINKS: usize = 2;
-const FILE: u64 = 4 << 20;
 /// The longest time without a byte when routers forget all ports. Of so many changes one has to keep to that: who else uses
 /// the CPUs can stall any.
 const OUTAGE_MAX: Duration = Duration::from_millis(100);

@@ -14,6 +14,14 @@ pub(crate) const FAST: Bitrate = Bitrate::mbit(200);
 /// A tenth of it.
 pub(crate) const SLOW: Bitrate = Bitrate::mbit(20);
 
+/// Links of an ordinary bundle, and the one that dies or leaves.
+pub(crate) const LINKS: usize = 2;
+pub(crate) const VICTIM: usize = 1;
+/// Bytes of an ordinary file.
+pub(crate) const FILE: u64 = 8 << 20;
+/// Longest wait for what is about to happen.
+pub(crate) const WITHIN: Duration = Duration::from_secs(15);
+
 /// Two hosts with links of these rates; their NICs have no addresses.
 pub(crate) fn plan(rates: &[Bitrate]) -> Plan {
     let links = rates.iter().map(|rate| LinkPlan::shaped(*rate)).collect();

@@ -14,7 +14,6 @@ use crate::traffic::prelude::*;
 const UNIT: &[u8] = include_bytes!("../../../packaging/tabane@.service");
 pub(crate) const SERVICE: &str = "tabane@tb0.service";
 pub(crate) const KEY: &str = "736572766963657320617265207374617274656420627920612073657276616e";
-const LINKS: usize = 2;
 /// A further link, which leads nowhere: the service may start the process that resolves names.
 const NAMED: &str = "[[link]]\nnic = \"lo\"\npeers = [\"localhost:9\"]\n";
 /// The first reload has the same program take over, the second one the next version's.
@@ -22,16 +21,12 @@ const RELOADS: usize = 2;
 /// The version of the programs here, and where the daemon of another one lies until it is installed.
 const VERSION: &str = env!("CARGO_PKG_VERSION");
 const NEXT: &str = "tabaned.next";
-const FILE: u64 = 4 << 20;
 /// Sent through the reloads, for some seconds.
 const LONG_FILE: u64 = 96 << 20;
-/// The unit waits for 5 s before it restarts a daemon.
-const RESTARTED_WITHIN: Duration = Duration::from_secs(12);
 /// In place of the unit's, so that the trial is brief.
 const WATCHED: &[u8] = b"[Service]\nWatchdogSec=2\nRestartSec=100ms\n";
 /// The next system call begins 6 s late, in microseconds: longer than the service manager waits.
 const HELD_UP: &str = "inject=all:delay_enter=6000000";
-const ANALYSED_WITHIN: Duration = Duration::from_secs(10);
 /// Exposure to which docs/security.md commits the unit, in tenths.
 const EXPOSURE_MAX: &str = "--threshold=19";
 
@@ -75,7 +70,7 @@ fn lives(topology: &Topology, systemd: &Systemd, peer: &mut Bundle<'_>, next_ver
         "{status}"
     );
     has_no_rights_of_root(systemd, first)?;
-    wait_for("the addresses of a name", RESTARTED_WITHIN, || {
+    wait_for("the addresses of a name", WITHIN, || {
         let events = process::run(systemd.command("tabane").args(["events", DEVICE]))?;
         Ok(events.contains("name-resolved localhost is ").then_some(()))
     })?;
@@ -102,7 +97,7 @@ fn lives(topology: &Topology, systemd: &Systemd, peer: &mut Bundle<'_>, next_ver
 
 /// Waits until the manager has started another process in the place of this one.
 fn is_restarted(systemd: &Systemd, before: u32) -> Result<()> {
-    wait_for("another daemon", RESTARTED_WITHIN, || {
+    wait_for("another daemon", WITHIN, || {
         let is_active = systemd.property(SERVICE, "ActiveState")? == "active";
         Ok((is_active && systemd.property(SERVICE, "NRestarts")? == "1").then_some(()))
     })?;
@@ -125,7 +120,7 @@ fn hangs(topology: &Topology, systemd: &Systemd, peer: &mut Bundle<'_>) -> Resul
     let hangs = main_process(systemd)?;
     let sign = || systemd.property(SERVICE, "WatchdogTimestampMonotonic");
     let last = sign()?;
-    wait_for("a sign of life", RESTARTED_WITHIN, || Ok((sign()? != last).then_some(())))?;
+    wait_for("a sign of life", WITHIN, || Ok((sign()? != last).then_some(())))?;
     let threads = process::run(systemd.command("sh").args([
         "-c",
         "grep -l '^worker 0$' /proc/$0/task/*/comm",
@@ -137,11 +132,11 @@ fn hangs(topology: &Topology, systemd: &Systemd, peer: &mut Bundle<'_>) -> Resul
     let mut strace = systemd.command("strace");
     strace.args(["-qq", "-o", "/dev/null", "-p", worker, "-e", "trace=all", "-e", HELD_UP]);
     let strace = Process::start(strace)?;
-    wait_for("the watchdog of systemd", RESTARTED_WITHIN, || {
+    wait_for("the watchdog of systemd", WITHIN, || {
         Ok((systemd.property(SERVICE, "SubState")? == "stop-watchdog").then_some(()))
     })?;
     // A worker that is held up outlives the signal that ends its process.
-    strace.wait(RESTARTED_WITHIN)?;
+    strace.wait(WITHIN)?;
     is_restarted(systemd, hangs)?;
     let said = systemd.said()?;
     ensure!(said.contains("workers do not answer"), "{said}");
@@ -299,7 +294,7 @@ fn analysed(systemd: &Systemd, unit: &str, exposure: &str) -> Result<()> {
     let analyse = |arguments: &[&str]| {
         let mut command = systemd.command("systemd-analyze");
         command.args(arguments).arg(unit);
-        Process::start(command)?.wait(ANALYSED_WITHIN)
+        Process::start(command)?.wait(WITHIN)
     };
     let verified = analyse(&["verify"])?;
     let said = format!("{}{}", verified.output, verified.complaint);

@@ -7,7 +7,6 @@ use crate::traffic::faults::carry;
 use crate::traffic::prelude::*;
 use crate::traffic::screens::{self, SMALL, Terminal};
 
-const LINKS: usize = 2;
 /// Bytes of a transfer that is under way while a link dies.
 const FILE: u64 = 24 << 20;
 /// How soon a screen shows what the daemon knows.

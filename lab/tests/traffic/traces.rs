@@ -9,14 +9,9 @@ use tempfile::TempDir;
 
 use crate::traffic::prelude::*;
 
-const LINKS: usize = 2;
-/// Bytes of each transfer.
-const FILE: u64 = 8 << 20;
 /// Cells of a link that may be between a counter and the capture at one end of a trace: in the NIC's queue, or heartbeats.
 const UNDER_WAY: u64 = 100;
 const PINGS: usize = 3;
-/// How long a trace takes to begin and to end.
-const PROMPTLY: Duration = Duration::from_secs(10);
 
 pub(crate) fn cases() -> Vec<Case> {
     let cells = |name, parts: &'static str, policy| {
@@ -41,7 +36,7 @@ impl Trace {
         let mut command = host.command(bundle::program(None)?);
         command.args(["trace", DEVICE, "--output"]).arg(file).args(arguments);
         let mut process = Process::start(command)?;
-        let begun = wait_for("a trace that captures", PROMPTLY, || {
+        let begun = wait_for("a trace that captures", WITHIN, || {
             let bytes = fs::metadata(file).map_or(0, |file| file.len());
             Ok((bytes > 0 || !process.is_running()?).then_some(bytes))
         })?;
@@ -54,7 +49,7 @@ impl Trace {
     /// Ends it as Ctrl-C does; gives its last words.
     fn end(self) -> Result<String> {
         self.0.signal(Signal::SIGINT)?;
-        let ending: Ending = self.0.wait(PROMPTLY)?;
+        let ending: Ending = self.0.wait(WITHIN)?;
         let said = ending.complaint.clone();
         ending.success("the trace")?;
         said.lines().last().map(str::to_owned).context("it says nothing at its end")
@@ -168,7 +163,7 @@ fn pipe() -> Result<()> {
         let trace = |rest: &str| {
             let program = bundle::program(None)?;
             let line = format!("'{}' trace {DEVICE} --output - {rest}", program.display());
-            let ending = Process::start(shell(topology.host(0), &line))?.wait(PROMPTLY)?;
+            let ending = Process::start(shell(topology.host(0), &line))?.wait(WITHIN)?;
             let complaint = ending.complaint.clone();
             Ok::<_, anyhow::Error>((ending.success(rest)?, complaint))
         };
@@ -192,7 +187,7 @@ fn without_rights() -> Result<()> {
             let mut command = topology.host(0).command("setpriv");
             command.args(["--bounding-set", "-net_raw", "--inh-caps", "-net_raw"]);
             command.arg(bundle::program(None)?).args(["trace", DEVICE]).args(arguments);
-            Process::start(command)?.wait(PROMPTLY)
+            Process::start(command)?.wait(WITHIN)
         };
         for what in ["--cells", "--frames"] {
             let ending = asked(&[what, "--output", "/dev/null"])?;

@@ -12,7 +12,6 @@ use crate::traffic::data_path::PROGRAMS;
 use crate::traffic::faults::carry;
 use crate::traffic::prelude::*;
 
-const LINKS: usize = 2;
 /// Replacements in one transfer.
 const ROUNDS: usize = 10;
 /// Replacements of one of three nodes while datagrams go to it: no more than it has pauses at once.
@@ -113,8 +112,6 @@ fn among_three() -> Result<()> {
 
 /// Times that the daemon is killed.
 const KILLS: usize = 7;
-/// How long any connection may take.
-const CONNECTED_WITHIN: Duration = Duration::from_secs(10);
 
 fn restart() -> Result<()> {
     with_bundles(plan(&[FAST; 2]), &options()?, |topology, bundles| {
@@ -127,9 +124,8 @@ fn restart() -> Result<()> {
             let before = tried_again()?;
             bundles[1].start_again()?;
             // There is no way to the address before the device is there.
-            let connect =
-                || Ok(topology.host(1).enter(|| TcpStream::connect_timeout(&to, CONNECTED_WITHIN))?.ok());
-            wait_for("a connection", CONNECTED_WITHIN, connect)?;
+            let connect = || Ok(topology.host(1).enter(|| TcpStream::connect_timeout(&to, WITHIN))?.ok());
+            wait_for("a connection", WITHIN, connect)?;
             again.push(tried_again()? - before);
             let status = bundles[1].status()?;
             ensure!(status.counter("drop_no_peer") == 0, "frames that found nobody: {:?}", status.counters);
@@ -147,9 +143,8 @@ const BEFORE_NAME: &str = "TABANE_BEFORE";
 /// the same again.
 const REPLACED: [(usize, bool); 4] = [(0, true), (1, false), (0, false), (1, true)];
 const FILE: u64 = 1 << 20;
-/// Bytes that have to arrive in each direction behind each replacement, and time for them.
+/// Bytes that have to arrive in each direction behind each replacement.
 const UNDER_WAY: u64 = 4 << 20;
-const UNDER_WAY_WITHIN: Duration = Duration::from_secs(20);
 
 /// Checks that there is a program before.
 fn require_before() -> Result<()> {
@@ -201,7 +196,7 @@ fn replaced(by_programs: bool) -> Result<()> {
         let pid = bundles[host].status()?.pid;
         ensure!(Some(pid) == bundles[host].pid(), "host {host} stays with process {pid}");
         let before = files.each_ref().map(Transfer::arrived);
-        wait_for("bytes behind a replacement", UNDER_WAY_WITHIN, || {
+        wait_for("bytes behind a replacement", WITHIN, || {
             let all = files.iter().zip(before).all(|(file, before)| file.arrived() > before + UNDER_WAY);
             Ok(all.then_some(()))
         })?;

@@ -9,7 +9,6 @@ use tabane_kit::workload::sequence::Outcome;
 
 use crate::traffic::prelude::*;
 
-const FILE: u64 = 4 << 20;
 /// Files that are looked at: on a busy machine one may leave in single cells.
 const FILES: usize = 5;
 /// No frame is longer without superframes: an MTU of 1500, the Ethernet header, and a VLAN tag.

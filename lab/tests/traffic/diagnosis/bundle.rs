@@ -9,12 +9,9 @@ use socket2::Socket;
 use super::{Group, Way, doctor, named};
 use crate::traffic::prelude::*;
 
-const LINKS: usize = 2;
 /// The link that is broken.
 pub(super) const BROKEN: usize = 1;
 const PORT: u16 = 7420;
-/// Longest wait for what the kernel does.
-const SOON: Duration = Duration::from_secs(10);
 
 /// A rule that keeps the bundle out.
 pub(super) const CLOSED: &str = "udp dport 7420 drop";
@@ -110,7 +107,7 @@ const BARE: [Fault; 6] = [
         |topology, _| {
             topology.host(1).ip(&format!("address add {ADDRESS}/64 dev {} nodad", nic(BROKEN)))?;
             check_addresses(topology, "1")?;
-            wait_for("an address that is refused", SOON, || {
+            wait_for("an address that is refused", WITHIN, || {
                 let shown = topology.host(0).ip(&format!("-6 address show dev {}", nic(BROKEN)))?;
                 Ok(shown.contains("dadfailed").then_some(()))
             })
@@ -363,7 +360,7 @@ fn join(topology: &Topology) -> Result<()> {
     let (one, other) = (topology.switch(0), topology.switch(1));
     one.ip(&format!("link add trunk type veth peer name trunk netns {}", other.name()))?;
     [one, other].iter().try_for_each(|switch| switch.ip("link set trunk master br0 up").map(drop))?;
-    wait_for("a trunk that forwards", SOON, || {
+    wait_for("a trunk that forwards", WITHIN, || {
         let ends = [one, other].map(|switch| switch.ip("-details link show trunk"));
         let forwarding = ends.into_iter().collect::<Result<Vec<_>>>()?;
         Ok(forwarding.iter().all(|end| end.contains("state forwarding")).then_some(()))

@@ -14,7 +14,6 @@ const LIBRARY: &str = "usr/lib/libnss_taken.so.2";
 const WAYS: &[u8] = b"passwd: files systemd\ngroup: files systemd\nhosts: taken files\n";
 /// What it says last.
 const END: &str = "all was tried";
-const WITHIN: Duration = Duration::from_secs(20);
 
 pub(super) const NEEDS: &[Need] = &[Need::Tool(CC), That(require_landlock)];
 

@@ -17,7 +17,6 @@ const ACTING: &str = "ExecStart=\nExecStart=/usr/bin/tabane-web --allow-actions\
 /// The same started by root, as on a command line.
 const ROOTS: &str = "page-of-root.service";
 const ROOTS_PORT: u16 = 7481;
-const WITHIN: Duration = Duration::from_secs(10);
 /// Exposure to which docs/security.md commits the unit, in tenths.
 const EXPOSURE_MAX: &str = "--threshold=14";
 
