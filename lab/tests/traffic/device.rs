@@ -17,7 +17,6 @@ const FAREWELLS: usize = 3;
 pub(crate) fn cases() -> Vec<Case> {
     vec![
         Case::new("a_device_that_is_down_for_a_moment_goes_on", DAEMON, down),
-        Case::new("a_device_is_as_fast_as_its_links_together", DAEMON, speed),
         Case::new("a_device_deleted_under_traffic_ends_the_bundle", DAEMON, deleted),
         Case::light("a_peer_that_ends_or_dies_takes_the_carrier_along_once", DAEMON, || {
             ["1", "4"].into_iter().try_for_each(carrier)
@@ -29,6 +28,7 @@ pub(crate) fn cases() -> Vec<Case> {
 /// The device of either end in turn; the connection lives, and the file is whole.
 fn down() -> Result<()> {
     with_bundles(plan(&[FAST; LINKS]), &options()?, |topology, bundles| {
+        is_fast(topology.host(0))?;
         let meanwhile = || {
             for end in [1, 0] {
                 carry(topology, 0)?;
@@ -49,14 +49,12 @@ fn down() -> Result<()> {
     })
 }
 
-/// A veth says that it has 10,000 Mbit/s.
-fn speed() -> Result<()> {
-    with_bundles(plan(&[FAST; LINKS]), &options()?, |topology, _| {
-        let path = format!("/sys/class/net/{DEVICE}/speed");
-        let shown = process::run(topology.host(0).command("cat").arg(&path))?;
-        ensure!(shown.trim() == "20000", "{path}: {shown}");
-        Ok(())
-    })
+/// A device is as fast as its links together: a veth says that it has 10,000 Mbit/s.
+fn is_fast(host: &Namespace) -> Result<()> {
+    let path = format!("/sys/class/net/{DEVICE}/speed");
+    let shown = process::run(host.command("cat").arg(&path))?;
+    ensure!(shown.trim() == "20000", "{path}: {shown}");
+    Ok(())
 }
 
 /// While datagrams come, to one worker or several; its peer goes on, and who follows the events is told.

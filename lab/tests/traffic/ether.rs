@@ -9,9 +9,10 @@ use tabane_kit::status::{CompletionStatus, by_interrupt};
 
 use crate::case::XDP;
 use crate::traffic::changes::leaves_and_joins;
-use crate::traffic::faults::{carry, deaths_are_noticed};
+use crate::traffic::faults::deaths_are_noticed;
 use crate::traffic::nics::follow_mtu;
 use crate::traffic::prelude::*;
+use crate::traffic::upgrade::replaced;
 
 /// The engine that works everywhere, and lets the NIC's queueing discipline do what it should.
 const ENGINE: &str = ",engine=packet";
@@ -23,9 +24,7 @@ pub(crate) fn cases() -> Vec<Case> {
         Case::new("cells_cross_nics_without_ip_addresses", DAEMON, no_addresses),
         Case::alone("a_black_hole_among_ethernet_links", DAEMON, black_hole),
         Case::new("an_ethernet_link_beside_a_network_under_rr", DAEMON, beside_a_network),
-        Case::new("a_daemon_with_ethernet_links_is_replaced", DAEMON, replacement),
-        Case::new("ethernet_links_leave_and_join", DAEMON, leave_and_join),
-        Case::new("cells_follow_the_mtu_of_an_ethernet_link", DAEMON, mtu),
+        Case::new("ethernet_links_leave_join_change_and_are_handed_over", DAEMON, changes),
         Case::new("cells_cross_by_af_xdp", XDP, || by_xdp(1500)),
         Case::new("long_cells_cross_by_af_xdp", XDP, || by_xdp(9000)),
         Case::new("a_daemon_with_af_xdp_is_replaced", XDP, xdp_replacement),
@@ -96,7 +95,6 @@ fn no_addresses() -> Result<()> {
 }
 
 fn black_hole() -> Result<()> {
-    const VICTIM: usize = 1;
     over_shaped(&ether_links(ENGINE), &options()?, |topology, bundles| {
         let (kill, revive) = (
             |topology: &Topology| topology.kill_switch(VICTIM),
@@ -120,30 +118,14 @@ fn beside_a_network() -> Result<()> {
     })
 }
 
-fn replacement() -> Result<()> {
-    let options = options_with(&["--workers", "2"])?;
-    over_shaped(&ether_links(ENGINE), &options, |topology, bundles| {
+/// A link leaves and joins, its MTU changes, and daemons are replaced.
+fn changes() -> Result<()> {
+    over_shaped(&ether_links(ENGINE), &options_with(&["--workers", "2"])?, |topology, bundles| {
         during_a_transfer(topology, || {
-            for round in 0..4 {
-                carry(topology, 0)?;
-                bundles[round % 2].upgrade()?;
-                ready(bundles, LINKS)?;
-            }
-            Ok(())
+            leaves_and_joins(topology, bundles, &ether_links(ENGINE)[VICTIM], LINKS).context("joining")?;
+            follow_mtu(topology, bundles, VICTIM, HEAD).context("another MTU")?;
+            replaced(topology, bundles, 4).context("replacements")
         })
-    })
-}
-
-fn leave_and_join() -> Result<()> {
-    over_shaped(&ether_links(ENGINE), &options()?, |topology, bundles| {
-        let link = format!("ether:{}{ENGINE}", nic(1));
-        during_a_transfer(topology, || leaves_and_joins(topology, bundles, &link, LINKS))
-    })
-}
-
-fn mtu() -> Result<()> {
-    over_shaped(&ether_links(ENGINE), &options()?, |topology, bundles| {
-        during_a_transfer(topology, || follow_mtu(topology, bundles, 1, HEAD))
     })
 }
 
@@ -173,14 +155,7 @@ fn by_xdp(mtu: u32) -> Result<()> {
 
 fn xdp_replacement() -> Result<()> {
     over(cables(1500), &ether_links(""), &options()?, |topology, bundles| {
-        during_a_transfer(topology, || {
-            for bundle in &mut *bundles {
-                carry(topology, 0)?;
-                bundle.upgrade()?;
-                bundle.wait_until("all links", |status| status.is_ready(1, LINKS))?;
-            }
-            Ok(())
-        })?;
+        during_a_transfer(topology, || replaced(topology, bundles, 2))?;
         for bundle in bundles {
             let table = bundle.ask(&["status", DEVICE, "--verbose"])?;
             ensure!(table.matches("ether/packet").count() == LINKS, "{table}");

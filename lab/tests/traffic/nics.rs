@@ -11,37 +11,30 @@ use tabane_kit::topology;
 use crate::traffic::faults::carry;
 use crate::traffic::prelude::*;
 
-/// The link whose NIC changes, at host 0.
-const CHANGED: usize = 1;
 /// Headers of UDP and IPv6 around a cell.
 const HEADERS: u32 = 48;
 
 pub(crate) fn cases() -> Vec<Case> {
     vec![
-        Case::new("cells_follow_the_mtu_of_a_nic_under_a_connection", DAEMON, || meanwhile(LINKS, mtu)),
-        Case::new("cells_follow_the_mtu_of_the_only_nic", DAEMON, || meanwhile(1, mtu)),
-        Case::new("another_address_of_a_nic_is_learned_under_a_connection", DAEMON, || {
-            meanwhile(LINKS, readdress)
+        Case::new("another_mtu_and_address_of_a_nic_are_followed_under_a_connection", DAEMON, || {
+            changes(LINKS)
         }),
+        Case::new("another_mtu_of_the_only_nic_is_followed", DAEMON, || changes(1)),
         Case::light("the_speed_of_a_nic_is_followed", DAEMON, speed),
         Case::light("tlb_leaves_a_nic_to_others_who_send_over_it", DAEMON, others_send),
     ]
 }
 
-/// A transfer over `links` links, and what happens to the NIC of the last one meanwhile.
-fn meanwhile(links: usize, change: fn(&Topology, &mut [Bundle<'_>], usize) -> Result<()>) -> Result<()> {
+/// A transfer over `links` links, and the NIC of the last one changes meanwhile.
+fn changes(links: usize) -> Result<()> {
     with_bundles(plan(&vec![FAST; links]), &options()?, |topology, bundles| {
         let meanwhile = || {
             carry(topology, links - 1)?;
-            change(topology, bundles, links - 1)?;
-            carry(topology, links - 1)
+            follow_mtu(topology, bundles, links - 1, HEADERS)?;
+            if links > 1 { readdress(topology, bundles, links - 1) } else { Ok(()) }
         };
-        under_a_file(topology, 4 << 20, meanwhile).map(drop)
+        under_a_file(topology, FILE, meanwhile).map(drop)
     })
-}
-
-fn mtu(topology: &Topology, bundles: &mut [Bundle<'_>], link: usize) -> Result<()> {
-    follow_mtu(topology, bundles, link, HEADERS)
 }
 
 /// So many bytes of headers are around each cell.
@@ -71,10 +64,10 @@ fn readdress(topology: &Topology, bundles: &mut [Bundle<'_>], link: usize) -> Re
         host.ip(&format!("address add {address}/64 dev {nic}"))?;
         bundles[1].wait_until(address, |status| {
             let endpoint = format!("[{address}");
-            status.is_ready(1, LINKS)
+            status.is_ready(1, link + 1)
                 && status.peers[0].paths.iter().any(|link| link.endpoint.starts_with(&endpoint))
         })?;
-        carry(topology, CHANGED)?;
+        carry(topology, link)?;
     }
     Ok(())
 }

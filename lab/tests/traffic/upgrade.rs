@@ -34,9 +34,9 @@ pub(crate) fn cases() -> Vec<Case> {
         Case::alone("upgrades_under_a_connection_stall_it_for_50_ms_at_most", DAEMON, upgrade),
         Case::new("datagrams_to_and_past_a_node_that_is_replaced_all_arrive", DAEMON, among_three),
         Case::new("a_restarted_daemon_lets_its_host_connect_at_once", DAEMON, restart),
-        Case::nightly("versions_replace_each_other_under_connections", BEFORE, || replaced(false)),
+        Case::nightly("versions_replace_each_other_under_connections", BEFORE, || by_versions(false)),
         Case::nightly("versions_replace_each_other_by_programs", [BEFORE, PROGRAMS].concat(), || {
-            replaced(true)
+            by_versions(true)
         }),
     ]
 }
@@ -54,6 +54,16 @@ fn upgrade() -> Result<()> {
         ensure!(stalls.iter().all(|stall| *stall <= STALL_EACH_MAX + undisturbed), "{said}");
         ensure!(lost < LOST_MAX, "{said}");
         Ok(())
+    })
+}
+
+/// Daemons at both ends in turn are replaced so often, while a file takes the first link as well as others.
+pub(crate) fn replaced(topology: &Topology, bundles: &mut [Bundle<'_>], rounds: usize) -> Result<()> {
+    let links = bundles[0].status()?.links.len();
+    (0..rounds).try_for_each(|round| {
+        carry(topology, 0)?;
+        bundles[round % 2].upgrade()?;
+        ready(bundles, links)
     })
 }
 
@@ -166,7 +176,7 @@ fn install(place: &Path, is_now: bool) -> Result<()> {
 }
 
 /// Sealed cells, or frames by programs in the kernel.
-fn replaced(by_programs: bool) -> Result<()> {
+fn by_versions(by_programs: bool) -> Result<()> {
     let topology = Topology::build(plan(&[FAST; LINKS]))?;
     let directory = tempfile::tempdir()?;
     let places = [0, 1].map(|number| directory.path().join(format!("tabane{number}")));

@@ -12,8 +12,7 @@ pub(crate) fn cases() -> Vec<Case> {
     vec![
         Case::new("cells_cross_a_window_of_memory", DAEMON, || alone("")),
         Case::new("cells_cross_a_window_of_memory_in_units_of_512_bytes", DAEMON, || alone(",unit=512B")),
-        Case::new("a_node_dies_and_returns_to_its_window", DAEMON, death),
-        Case::new("a_daemon_in_a_window_is_replaced", DAEMON, replacement),
+        Case::new("a_node_dies_returns_to_its_window_and_is_replaced", DAEMON, death),
         Case::alone("a_window_and_a_network_in_one_bundle", DAEMON, beside_a_network),
     ]
 }
@@ -58,12 +57,6 @@ fn death() -> Result<()> {
             ready(bundles, 1)?;
             send_file(topology.host(0), topology.host(1), address(1), FILE)?;
         }
-        Ok(())
-    })
-}
-
-fn replacement() -> Result<()> {
-    with_window(&["{window}"], &options()?, |topology, bundles| {
         let meanwhile = || {
             (0..4).try_for_each(|round| {
                 bundles[round % 2].upgrade()?;
