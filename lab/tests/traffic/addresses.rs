@@ -57,7 +57,7 @@ fn play_in_storm(
 ) -> Result<(RoundTrips, Vec<String>)> {
     let (first, second) = (topology.host(0), topology.host(1));
     let other = parsed(&mac(second, DEVICE)?)?;
-    let delivered = || Ok::<_, anyhow::Error>(bundles[1].status()?.counter("frames_delivered"));
+    let delivered = || counted(&bundles[1], "frames_delivered");
     let (begun, before) = (monotonic_ns()?, delivered()?);
     let storm = storm_of(first, other, u8::try_from(attempt)?)?;
     let trips = ping_pong::play(first, second, SocketAddr::new(address(1), 0), Stream::Tcp, TIMED)?;
@@ -104,8 +104,7 @@ fn one_way() -> Result<()> {
     let options = options_with(&["--workers", "2"])?;
     let plan = Plan { hosts: 3, ..plan(&[FAST; 2]) };
     with_bundles(plan, &options, |topology, bundles| {
-        let delivered =
-            |node: usize| Ok::<_, anyhow::Error>(bundles[node].status()?.counter("frames_delivered"));
+        let delivered = |node: usize| counted(&bundles[node], "frames_delivered");
         let [first, second] = [0, 1].map(|host| topology.host(host).enter(|| PacketSocket::open(DEVICE)));
         let (first, second) = (first??, second??);
         let heard = delivered(0)?;

@@ -96,6 +96,13 @@ impl<'a> Stage<'a> {
         Follower::start(self.topology.host(host), &self.program, [&own[..], flags].concat())
     }
 
+    /// Has the group change to this key, from where etcd is.
+    fn rotate(&self, key: &str, reached: &[String], further: &[&str]) -> Result<String> {
+        let own = [DEVICE, "--rotate", &self.file(key).display().to_string()].map(str::to_owned);
+        let further: Vec<String> = further.iter().map(ToString::to_string).collect();
+        run(self.topology.switch(0), &self.program, &[&own[..], reached, &further].concat())
+    }
+
     /// Waits until each of these hosts has the others as peers over all links.
     fn joined(&mut self, hosts: &[usize]) -> Result<()> {
         let peers = hosts.len() - 1;
@@ -254,14 +261,11 @@ fn leave_and_return(stage: &mut Stage<'_>, followers: &mut [Follower<'_>]) -> Re
 /// announces what it likes, does not hold that up.
 fn rotate(stage: &mut Stage<'_>, etcd: &Etcd<'_>) -> Result<()> {
     const STOLEN: &str = "/fleet/nodes/stolen";
-    let rotate = |key: &str, further: &[String]| {
-        let own = [DEVICE.to_owned(), "--rotate".to_owned(), stage.file(key).display().to_string()];
-        run(stage.topology.switch(0), &stage.program, &[&own[..], &reached(etcd), further].concat())
-    };
+    let rotate = |key: &str, further: &[&str]| stage.rotate(key, &reached(etcd), further);
     let parted = rotate("new.key", &[]).expect_err("the nodes speak the old one").to_string();
     ensure!(parted.contains("h1 speaks another key than this, and etcd has none yet"), "{parted}");
     rotate("old.key", &[])?;
-    let without = ["--without".to_owned(), "stolen".to_owned()];
+    let without = ["--without", "stolen"];
     let unknown = rotate("new.key", &without).expect_err("nobody is called so").to_string();
     ensure!(unknown.contains("nobody announces that name; announced: h1, h2, h3"), "{unknown}");
     etcd.ask(&["put", STOLEN, r#"{ "endpoints": [null, null], "groups": ["00"] }"#])?;
@@ -278,12 +282,9 @@ fn rotate(stage: &mut Stage<'_>, etcd: &Etcd<'_>) -> Result<()> {
 
 /// Who comes with a certificate of somebody else's is refused in one sentence.
 fn stranger(stage: &Stage<'_>, etcd: &Etcd<'_>) -> Result<()> {
-    let own = [DEVICE.to_owned(), "--rotate".to_owned(), stage.file("old.key").display().to_string()];
-    let flags = reached(etcd).into_iter().map(|flag| flag.replace("client.", "stranger."));
-    let flags: Vec<String> = own.into_iter().chain(flags).collect();
-    let refused = run(stage.topology.switch(0), &stage.program, &flags)
-        .expect_err("no certificate of etcd's")
-        .to_string();
+    let reached: Vec<_> =
+        reached(etcd).into_iter().map(|flag| flag.replace("client.", "stranger.")).collect();
+    let refused = stage.rotate("old.key", &reached, &[]).expect_err("no certificate of etcd's").to_string();
     ensure!(
         refused.contains(&format!("tabane-follow: etcd at {} cannot be reached", etcd.url())),
         "{refused}"
@@ -301,11 +302,8 @@ fn users(stage: &Stage<'_>, etcd: &Etcd<'_>) -> Result<()> {
     let rotate = |password: &str| {
         let file = stage.file("password");
         fs::write(&file, format!("{password}\n"))?;
-        let key = stage.file("new.key").display().to_string();
-        let flags = ["--rotate", &key, "--user", "root", "--password-file", &file.display().to_string()]
-            .map(String::from);
-        let all = [&[DEVICE.to_owned()], &flags[..], &reached(etcd)].concat();
-        run(stage.topology.switch(0), &stage.program, &all)
+        let flags = ["--user", "root", "--password-file", &file.display().to_string()];
+        stage.rotate("new.key", &reached(etcd), &flags)
     };
     let said = rotate("right")?;
     ensure!(said == "every node has this key and no other\n", "{said}");

@@ -1,7 +1,5 @@
 //! What commands print for people, as it looks in a terminal: no line is broken by the terminal, and what is wrong can be read.
-//! And what they ask there. TABANE_SHOW_SCREENS in the environment prints all screens.
-
-use std::env;
+//! And what they ask there.
 
 use nix::unistd::Pid;
 use tabane_kit::prerequisites::TMUX;
@@ -51,9 +49,6 @@ fn shown(host: &Namespace, size: (u16, u16), command: &str, code: u8) -> Result<
     let terminal = Terminal::start(host, size, &line)?;
     terminal.ended(code)?;
     let [text, joined] = terminal.all()?;
-    if env::var_os("TABANE_SHOW_SCREENS").is_some() {
-        println!("--- {command} in {} columns ---\n{text}", size.0);
-    }
     ensure!(text == joined, "{command}: {} columns are too few:\n{text}", size.0);
     let (said, _) = text.split_once("ended with").context("no end")?;
     let is_one_screen = said.lines().count() < usize::from(size.1);

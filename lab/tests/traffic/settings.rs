@@ -57,9 +57,9 @@ fn play(topology: &Topology) -> Result<RoundTrips> {
 
 /// How much a counter grows `meanwhile`.
 fn during(bundle: &Bundle<'_>, counter: &str, meanwhile: impl FnOnce() -> Result<()>) -> Result<u64> {
-    let before = bundle.status()?.counter(counter);
+    let before = counted(bundle, counter)?;
     meanwhile()?;
-    Ok(bundle.status()?.counter(counter) - before)
+    Ok(counted(bundle, counter)? - before)
 }
 
 /// Polls each 5 ms come 200 times in a second; by default there are more than 10,000.

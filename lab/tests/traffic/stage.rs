@@ -136,6 +136,19 @@ pub(crate) fn told(bundles: &mut [Bundle<'_>], what: &str, link: usize, since_ns
     bundles.iter_mut().map(seen).collect()
 }
 
+/// What a bundle has counted under this name.
+pub(crate) fn counted(bundle: &Bundle<'_>, name: &str) -> Result<u64> {
+    Ok(bundle.status()?.counter(name))
+}
+
+/// What became of numbered datagrams, all of which have to arrive once, in order and right.
+pub(crate) fn all_came(flow: Sequence) -> Result<sequence::Outcome> {
+    let outcome = flow.finish()?;
+    let wrong = outcome.doubled + outcome.overtaken + outcome.damaged;
+    ensure!(outcome.lost_at_ns.is_empty() && wrong == 0, "{outcome:?}");
+    Ok(outcome)
+}
+
 /// Cells that each link has sent, to all other nodes.
 pub(crate) fn cells_sent(bundle: &Bundle<'_>) -> Result<Vec<u64>> {
     let status = bundle.status()?;

@@ -110,11 +110,9 @@ fn among_three() -> Result<()> {
         thread::sleep(AROUND);
         let lasted = begun.elapsed();
         for flow in flows {
-            let outcome = flow.finish()?;
+            let outcome = all_came(flow)?;
             let paced = lasted.as_secs_f64() * f64::from(PACE.per_second);
             ensure!(outcome.sent as f64 >= paced / 2.0, "in {lasted:?} few were sent: {outcome:?}");
-            let wrong = outcome.doubled + outcome.overtaken + outcome.damaged;
-            ensure!(outcome.lost_at_ns.is_empty() && wrong == 0, "{outcome:?}");
         }
         Ok(())
     })
