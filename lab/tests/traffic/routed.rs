@@ -49,9 +49,9 @@ impl Ip {
         }
     }
 
-    /// Bits of a network's prefix, and the option of `ip address add` that the address works at once.
-    fn words(self) -> (u8, &'static str) {
-        if self == Ip::V4 { (24, "") } else { (64, "nodad") }
+    /// Bits of a network's prefix.
+    fn prefix(self) -> u8 {
+        if self == Ip::V4 { 24 } else { 64 }
     }
 }
 
@@ -68,29 +68,20 @@ pub(crate) fn end(ip: Ip, host: usize, link: usize) -> String {
 
 /// Two hosts, and the router between them.
 pub(crate) fn lay(ip: Ip) -> Result<([Namespace; 2], Namespace)> {
-    let (prefix, option) = ip.words();
     let hosts = [Namespace::create("h1")?, Namespace::create("h2")?];
     let router = Namespace::create("r1")?;
     router.set("net/ipv4/ip_forward", "1")?;
     router.set("net/ipv6/conf/all/forwarding", "1")?;
     for (host, namespace) in hosts.iter().enumerate() {
         for link in 0..LINKS {
-            let (nic, port) = (nic(link), format!("port{host}{link}"));
             let gateway = ip.address(host, link, 99);
-            let peer = format!("{}/{prefix}", ip.address(1 - host, link, 0));
-            namespace.ip(&format!("link add {nic} type veth peer name {port} netns {}", router.name()))?;
-            namespace.ip(&format!("address add {}/{prefix} dev {nic} {option}", end(ip, host, link)))?;
+            let [own, other] = [&end(ip, host, link), &gateway].map(|end| format!("{end}/{}", ip.prefix()));
+            lay_cable([(namespace, &nic(link), &own), (&router, &format!("port{host}{link}"), &other)])?;
             if ip == Ip::V4 {
-                namespace.set(&format!("net/ipv6/conf/{nic}/disable_ipv6"), "1")?;
+                namespace.set(&format!("net/ipv6/conf/{}/disable_ipv6", nic(link)), "1")?;
             }
-            namespace.ip(&format!("link set {nic} up"))?;
-            router.ip(&format!("address add {gateway}/{prefix} dev {port} {option}"))?;
-            router.ip(&format!("link set {port} up"))?;
-            namespace.ip(&format!("route add {peer} via {gateway} dev {nic}"))?;
-            for device in [(namespace, &nic), (&router, &port)] {
-                let rate = "root tbf rate 200mbit burst 256kb limit 1mb";
-                device.0.tc(&format!("qdisc add dev {} {rate}", device.1))?;
-            }
+            let peer = format!("{}/{}", ip.address(1 - host, link, 0), ip.prefix());
+            namespace.ip(&format!("route add {peer} via {gateway} dev {}", nic(link)))?;
         }
     }
     Ok((hosts, router))

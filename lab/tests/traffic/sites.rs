@@ -71,15 +71,8 @@ fn lay(behind: &[&str]) -> Result<Sites> {
         let router = Namespace::create(format!("r{}", link + 1))?;
         router.set("net/ipv4/ip_forward", "1")?;
         for (number, (end, port)) in [(site, "in"), (public, "out")].into_iter().enumerate() {
-            let nic = nic(link);
-            end.ip(&format!("link add {nic} type veth peer name {port} netns {}", router.name()))?;
-            end.ip(&format!("address add {}/24 dev {nic}", uplink(number, link)))?;
-            end.ip(&format!("link set {nic} up"))?;
-            router.ip(&format!("address add {}/24 dev {port}", gateway(number, link)))?;
-            router.ip(&format!("link set {port} up"))?;
-            for (place, device) in [(end, nic.as_str()), (&router, port)] {
-                place.tc(&format!("qdisc add dev {device} root tbf rate 200mbit burst 256kb limit 1mb"))?;
-            }
+            let [own, other] = [uplink(number, link), gateway(number, link)].map(|end| format!("{end}/24"));
+            lay_cable([(end, &nic(link), &own), (&router, port, &other)])?;
         }
         policy_route(site, link)?;
         translate(&router, "out")?;

@@ -159,6 +159,18 @@ pub(crate) fn cells_sent(bundle: &Bundle<'_>) -> Result<Vec<u64>> {
     Ok((0..status.links.len()).map(to_all).collect())
 }
 
+/// Lays a cable of 200 Mbit/s between NICs of two namespaces, each with its address.
+pub(crate) fn lay_cable(ends: [(&Namespace, &str, &str); 2]) -> Result<()> {
+    let [(one, nic, _), (other, port, _)] = ends;
+    one.ip(&format!("link add {nic} type veth peer name {port} netns {}", other.name()))?;
+    for (host, nic, address) in ends {
+        host.ip(&format!("address add {address} dev {nic}"))?;
+        host.ip(&format!("link set {nic} up"))?;
+        host.tc(&format!("qdisc add dev {nic} root tbf rate 200mbit burst 256kb limit 1mb"))?;
+    }
+    Ok(())
+}
+
 /// How many of so many pings are answered.
 pub(crate) fn answered(from: &Namespace, to: impl fmt::Display, count: u32) -> Result<u32> {
     let mut ping = from.command("ping");
