@@ -60,7 +60,7 @@ fn play_in_storm(
     let delivered = || counted(&bundles[1], "frames_delivered");
     let (begun, before) = (monotonic_ns()?, delivered()?);
     let storm = storm_of(first, other, u8::try_from(attempt)?)?;
-    let trips = ping_pong::play(first, second, SocketAddr::new(address(1), 0), Stream::Tcp, TIMED)?;
+    let trips = round_trips(topology, TIMED)?;
     wait_for("frames of 100,000 addresses", ARRIVE_WITHIN, || {
         Ok((delivered()? - before >= ADDRESSES).then_some(()))
     })?;

@@ -81,9 +81,7 @@ pub(crate) fn load(
 ) -> Result<()> {
     let _server = Server::start(topology.host(1), Stream::Tcp)?;
     let (before, lost_before) = (told(&bundles[0])?, lost_segments(topology.host(0))?);
-    let at = SocketAddr::new(address(1), 0);
-    let limit = 4 * Duration::from_secs(SECONDS.into());
-    let datagrams = Sequence::start(topology.host(0), topology.host(1), at, PACE, limit)?;
+    let datagrams = datagrams(topology, PACE, 4 * Duration::from_secs(SECONDS.into()))?;
     let flow = Flow::tcp(address(1), SECONDS).start(topology.host(0))?;
     let changed = (0..ROUNDS).try_for_each(|_| change(topology, &mut *bundles));
     let (tcp, datagrams) = (flow.finish(), datagrams.finish()?);

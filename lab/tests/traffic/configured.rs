@@ -105,11 +105,8 @@ fn in_force() -> Result<()> {
         bundles.push(Bundle::start_from(host, &program(None)?, WIRE, &path)?);
     }
     ready(&mut bundles, 2)?;
-    let to = SocketAddr::new(address(1), 0);
     // A busy machine, which polls without repair here, may lose some: not before they have crossed a link.
-    let [less, more] = brought(topology.host(1), || {
-        Sequence::start(topology.host(0), topology.host(1), to, PACE, TIMED)?.outcome().map(drop)
-    })?;
+    let [less, more] = brought(topology.host(1), || datagrams(&topology, PACE, TIMED)?.outcome().map(drop))?;
     let share = more as f64 / less as f64;
     ensure!((2.4..3.6).contains(&share), "weights of 1 and 3: {less} and {more} bytes");
     send_both_ways(&topology, FILE)?;

@@ -116,9 +116,7 @@ fn carries() -> Result<()> {
             send_file(topology.host(0), topology.host(1), to, FILE)?;
         }
         let pace = Pace { per_second: 2_000, bytes: 200 };
-        let at = SocketAddr::new(address(1), 0);
-        let flow = Sequence::start(topology.host(0), topology.host(1), at, pace, Duration::from_secs(1))?;
-        let outcome = all_came(flow)?;
+        let outcome = all_came(datagrams(topology, pace, Duration::from_secs(1))?)?;
         let by_programs = sent(&bundles[0])? - before.0;
         let in_cells = counted(&bundles[0], "frames_sent")? - before.1;
         ensure!(by_programs > 2 * FILE + outcome.sent * 200, "{by_programs} bytes by programs");
@@ -192,8 +190,8 @@ fn balances(policy: &str) -> Result<()> {
         Bundle::wait_for_programs(bundles)?;
         send_both_ways(topology, 1 << 10)?;
         let in_cells = counted(&bundles[0], "frames_sent")?;
-        let (at, pace) = (SocketAddr::new(address(1), 0), Pace { per_second: 1_000, bytes: 200 });
-        let flow = |_| Sequence::start(topology.host(0), topology.host(1), at, pace, Duration::from_secs(1));
+        let pace = Pace { per_second: 1_000, bytes: 200 };
+        let flow = |_| datagrams(topology, pace, Duration::from_secs(1));
         let flows = (0..CONNECTIONS).map(flow).collect::<Result<Vec<_>>>()?;
         flows.into_iter().try_for_each(|flow| all_came(flow).map(drop))?;
         let _server = Server::start(topology.host(1), Stream::Tcp)?;

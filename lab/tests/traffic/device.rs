@@ -65,8 +65,7 @@ fn deleted() -> Result<()> {
     for workers in ["1", "2"] {
         let topology = Topology::build(plan(&[FAST; LINKS]))?;
         let mut bundles = Bundle::start_all(&topology, &options_with(&["--workers", workers])?)?;
-        let at = SocketAddr::new(address(1), 0);
-        let flow = Sequence::start(topology.host(0), topology.host(1), at, PACE, TIMED)?;
+        let flow = datagrams(&topology, PACE, TIMED)?;
         carry(&topology, 0)?;
         let lines = directory.path().join(workers);
         let mut follower = topology.host(1).command("sh");

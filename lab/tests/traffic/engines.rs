@@ -62,10 +62,7 @@ fn waits_as_it_should(engine: Method, topology: &Topology, bundle: &Bundle<'_>) 
 
 /// A ping-pong, and a file in each direction.
 fn carry_both(topology: &Topology) -> Result<()> {
-    let (one, other) = (topology.host(0), topology.host(1));
-    let at = SocketAddr::new(address(1), 0);
-    let trips = ping_pong::play(one, other, at, Stream::Tcp, PLAY)?;
-    ensure!(trips.count > 10, "{} round trips", trips.count);
+    round_trips(topology, PLAY)?;
     send_both_ways(topology, FILE)
 }
 

@@ -43,9 +43,8 @@ impl Etc {
 
 /// The line for other machines that `tabane init` prints when it is told this, and all that it prints.
 fn init(host: &Namespace, arguments: &str) -> Result<(String, String)> {
-    let mut command = host.command(program(None)?);
-    let said =
-        process::run(command.args(["init", "--yes", "--no-start"]).args(arguments.split_whitespace()))?;
+    let words: Vec<&str> = arguments.split_whitespace().collect();
+    let said = tabane(host, format!("init --yes --no-start {}", words.join(" ")).trim_end())?;
     let line =
         said.lines().find(|line| line.starts_with("tabane1:")).context("no line for others")?.to_owned();
     Ok((line, said))
@@ -88,7 +87,7 @@ fn forgotten() -> Result<()> {
         let permissions = fs::metadata(Path::new(FILES).join(name))?.permissions();
         ensure!(permissions.mode() & 0o777 == mode, "{name}: {permissions:?}");
     }
-    let checked = process::run(near.command(program(None)?).args(["check", DEVICE]))?;
+    let checked = tabane(near, "check tb0")?;
     let starts = ["nic = ", "key = ", "address = "];
     let named = checked.lines().filter(|line| starts.iter().any(|start| line.starts_with(start)));
     ensure!(named.count() == LINKS + 2, "{checked}");
@@ -116,8 +115,7 @@ fn forgotten() -> Result<()> {
     says(&bundles[1], &["DEGRADED: redundancy lost since "])?;
     near.ip("link set eth2 up")?;
     says(&bundles[0], &["healthy"])?;
-    let status = process::run(near.command(program(None)?).args(["status", "--json"]))?;
-    let status: serde_json::Value = serde_json::from_str(&status)?;
+    let status: Value = serde_json::from_str(&tabane(near, "status --json")?)?;
     let health = &status["health"];
     let is_well = health["state"] == "healthy" && health["since"].is_null();
     ensure!(is_well && health["redundancy_lost"] == false, "{health}");
@@ -154,7 +152,7 @@ fn in_force() -> Result<()> {
     let topology = Topology::build(plan(&[FAST; LINKS]))?;
     let (near, far) = (topology.host(0), topology.host(1));
     let [own, near_file, far_file] = ["own", "near.toml", "far.toml"].map(|name| file(&directory, name));
-    process::run(near.command(program(None)?).arg("genkey").arg(&own))?;
+    tabane(near, &format!("genkey {}", own.display()))?;
     let (line, said) = init(
         near,
         &format!(
@@ -203,12 +201,11 @@ fn several() -> Result<()> {
     }
     let which = "tabane: several bundles are up; say which: tb0, tb1\n";
     say(near, &[("down", which), ("status --json", which)])?;
-    let tabane = |words: &str| process::run(near.command(program(None)?).args(words.split(' ')));
-    let listed = tabane("list")?;
+    let listed = tabane(near, "list")?;
     ensure!(listed.lines().map(|line| &line[..3]).eq(["tb0", "tb1"]), "{listed}");
-    let listed: serde_json::Value = serde_json::from_str(&tabane("list --json")?)?;
+    let listed: Value = serde_json::from_str(&tabane(near, "list --json")?)?;
     ensure!([0, 1].map(|number| listed[number]["name"].as_str()) == [Some("tb0"), Some("tb1")], "{listed}");
-    let shown = tabane("status")?;
+    let shown = tabane(near, "status")?;
     ensure!(shown.matches("NO PEER").count() == 2, "{shown}");
     say(
         near,

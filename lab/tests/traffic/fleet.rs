@@ -71,8 +71,7 @@ impl<'a> Stage<'a> {
         let program = options()?.program;
         let mut stage = Stage { topology, program, directory, bundles: Vec::new() };
         for name in ["old.key", "new.key"] {
-            let mut command = topology.host(0).command(&stage.program);
-            process::run(command.arg("genkey").arg(stage.file(name)))?;
+            tabane(topology.host(0), &format!("genkey {}", stage.file(name).display()))?;
         }
         let options = Options { protection: Protection::KeyFile(stage.file("old.key")), ..options()? };
         for host in 0..HOSTS {
@@ -133,11 +132,9 @@ impl<'a> Stage<'a> {
 
     fn traffic(&self) -> Result<Traffic> {
         let (from, to) = (self.topology.host(0), self.topology.host(1));
-        let at = SocketAddr::new(address(1), 0);
-        let transfer = Transfer::start(from, to, at, Source::random(FILE, 1))?;
         Ok(Traffic {
-            datagrams: Sequence::start(from, to, at, PACE, LIMIT)?,
-            transfer,
+            transfer: begin(from, to, 1, FILE)?,
+            datagrams: datagrams(self.topology, PACE, LIMIT)?,
             machine: sleeper(from)?,
         })
     }
@@ -370,8 +367,7 @@ fn allowed() -> Result<()> {
     let (mut followers, mut keys) = (Vec::new(), Vec::new());
     for host in 0..2 {
         let key = stage.file(&format!("node{host}.key")).display().to_string();
-        let mut genkey = topology.host(host).command(&stage.program);
-        keys.push(process::run(genkey.args(["genkey", "--node", &key]))?.trim().to_owned());
+        keys.push(tabane(topology.host(host), &format!("genkey --node {key}"))?.trim().to_owned());
         let options = Options { arguments: vec!["--node-key".to_owned(), key], ..options()? };
         let local = |link| if host == 0 { address_of(link, host).to_string() } else { "0.0.0.0".to_owned() };
         let links: Vec<String> =

@@ -112,7 +112,7 @@ fn read_by_others(topology: &Topology, bundle: &Bundle<'_>) -> Result<()> {
         - value(&before, "tabane_frame_sent_bytes_total", &[])?;
     ensure!(grown >= FILE as f64, "{grown} bytes of frames for a file of {FILE}");
     // The other format, of all bundles of the host.
-    let text = process::run(topology.host(0).command(program(None)?).arg("metrics"))?;
+    let text = tabane(topology.host(0), "metrics")?;
     let said = prometheus::promtool(["check", "metrics"], &text)?;
     ensure!(said.trim().is_empty(), "{said}");
     ensure!(value(&text, "tabane_bundle_up", &[&format!("bundle=\"{DEVICE}\"")])? == 1.0, "{text}");

@@ -9,6 +9,7 @@ use nix::mount::{MsFlags, mount};
 
 use crate::traffic::prelude::*;
 use crate::traffic::systemd::page::{self, PRINTED};
+use crate::traffic::systemd::{whole, with_peer_of};
 
 /// Variables that name the package, and the directory of a clean Debian.
 pub(crate) const PACKAGE: &str = "TABANE_DEB";
@@ -71,45 +72,49 @@ fn unfinished() -> Result<()> {
 
 fn package() -> Result<()> {
     let topology = Topology::build(plan(&[FAST; LINKS]))?;
-    let (host, directory) = (topology.host(0), tempfile::tempdir()?);
-    let deb = fs::read(env::var_os(PACKAGE).context(PACKAGE)?)?;
-    let root = PathBuf::from(env::var_os(ROOT).context(ROOT)?);
-    let machine = Systemd::start_in(&root, host, &[("root/tabane.deb", &deb, 0o644)])?;
+    let host = topology.host(0);
+    let machine = clean_debian(host, &[])?;
     let before = listed(&machine)?;
     shell(&machine, "dpkg --install /root/tabane.deb")?;
     is_documented(&machine)?;
     is_verified(&machine)?;
 
-    let key = directory.path().join("key");
-    fs::write(&key, set_up(&machine)?)?;
-    let options = Options { protection: Protection::KeyFile(key), ..options()? };
-    let mut peer = Bundle::start(topology.host(1), 1, &topology.nics(), &options)?;
-    peer.wait_until("all links", |status| status.is_ready(1, LINKS))?;
-    send_file(host, topology.host(1), address(1), FILE)?;
-    is_the_users(&machine)?;
-    has_a_page(&machine)?;
-
-    is_upgraded(&machine, &topology)?;
-    peer.wait_until("all links", |status| status.is_ready(1, LINKS))?;
+    with_peer_of(&topology, &set_up(&machine)?, |peer| {
+        whole(peer)?;
+        send_file(host, topology.host(1), address(1), FILE)?;
+        is_the_users(&machine)?;
+        has_a_page(&machine)?;
+        is_upgraded(&machine, &topology)?;
+        whole(peer)
+    })?;
     shell(&machine, "dpkg --remove tabane && test -f /etc/tabane/tb0.key")?;
     wait_for("a device that is gone", WITHIN, || {
         Ok((!host.ip("-brief link")?.contains(DEVICE)).then_some(()))
     })?;
     shell(&machine, "dpkg --purge tabane")?;
-    let after = listed(&machine)?;
+    is_as(&machine, &before)
+}
+
+/// A clean Debian with the package's file, which is not installed, and these.
+pub(crate) fn clean_debian(host: &Namespace, files: &[(&str, &[u8], u32)]) -> Result<Systemd> {
+    let deb = fs::read(env::var_os(PACKAGE).context(PACKAGE)?)?;
+    let root = env::var_os(ROOT).context(ROOT)?;
+    Systemd::start_in(root.as_ref(), host, &[&[("root/tabane.deb", &*deb, 0o644)], files].concat())
+}
+
+/// Whether a machine has what it had before, and nothing else.
+fn is_as(machine: &Systemd, before: &BTreeSet<String>) -> Result<()> {
+    let after = listed(machine)?;
     let left: Vec<_> = before.symmetric_difference(&after).collect();
-    ensure!(left.is_empty(), "purging the package left or took: {left:#?}");
-    peer.stop()?.success("a daemon told to stop").map(drop)
+    ensure!(left.is_empty(), "the package left or took: {left:#?}");
+    Ok(())
 }
 
 /// As the README says: installed on two machines whose NICs have no addresses and are down, one command on the first, one on the
 /// second; one connection is nearly as fast as both links; then undone on both.
 fn new_user() -> Result<()> {
     let topology = Topology::build(plan(&[OF_NEW_USERS; LINKS]))?;
-    let deb = fs::read(env::var_os(PACKAGE).context(PACKAGE)?)?;
-    let root = PathBuf::from(env::var_os(ROOT).context(ROOT)?);
-    let start = |host| Systemd::start_in(&root, host, &[("root/tabane.deb", &deb, 0o644)]);
-    let [first, second] = [start(topology.host(0))?, start(topology.host(1))?];
+    let [first, second] = [clean_debian(topology.host(0), &[])?, clean_debian(topology.host(1), &[])?];
     let machines = [&first, &second];
     let before = [listed(&first)?, listed(&second)?];
     for host in topology.hosts() {
@@ -137,11 +142,7 @@ fn new_user() -> Result<()> {
         ensure!(gone.starts_with("tb0 is down; deleted /etc/tabane/tb0.key"), "{gone}");
         shell(machine, "dpkg --purge tabane")?;
     }
-    for (machine, before) in machines.iter().zip(before) {
-        let after = listed(machine)?;
-        let left: Vec<_> = before.symmetric_difference(&after).collect();
-        ensure!(left.is_empty(), "undoing it left or took: {left:#?}");
-    }
+    machines.iter().zip(before).try_for_each(|(machine, before)| is_as(machine, &before))?;
     for (number, host) in topology.hosts().iter().enumerate() {
         let devices = host.ip("-brief link")?;
         ensure!(!devices.contains(DEVICE), "{devices}");

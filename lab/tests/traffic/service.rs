@@ -48,8 +48,7 @@ impl Ear {
 }
 
 fn status(host: &Namespace) -> Result<Status> {
-    let answer = process::run(host.command(program(None)?).args(["status", DEVICE, "--json"]))?;
-    Ok(serde_json::from_str(&answer)?)
+    Ok(serde_json::from_str(&tabane(host, "status tb0 --json")?)?)
 }
 
 /// The new process has no `NOTIFY_SOCKET` of its own, as under a manager that gives it to the main process alone.
@@ -70,8 +69,7 @@ fn followed() -> Result<()> {
     ensure!(devices.contains(DEVICE), "ready before its device: {devices}");
     peer.wait_until("all links", |status| status.is_ready(1, LINKS))?;
 
-    let to = SocketAddr::new(address(1), 0);
-    let flow = Sequence::start(host, topology.host(1), to, PACE, TIMED)?;
+    let flow = datagrams(&topology, PACE, TIMED)?;
     for _ in 0..UPGRADES {
         let before = status(host)?.pid;
         let mut upgrade = host.command(program(None)?);
@@ -92,7 +90,7 @@ fn followed() -> Result<()> {
     let outcome = flow.finish()?;
     ensure!(outcome.lost_at_ns.is_empty() && outcome.doubled == 0, "{outcome:?}");
     ear.is_silent()?;
-    process::run(host.command(program(None)?).args(["down", DEVICE]))?;
+    tabane(host, "down tb0")?;
     ensure!(ear.next()? == "STOPPING=1", "the last word");
     wait_for("a device that is gone", WITHIN, || {
         Ok((!host.ip("-brief link")?.contains(DEVICE)).then_some(()))

@@ -3,8 +3,6 @@
 
 use std::thread;
 
-use tabane_kit::workload::ping_pong::RoundTrips;
-
 use crate::traffic::classes::{OTHER, VOLUME, carried};
 use crate::traffic::prelude::*;
 
@@ -49,12 +47,6 @@ fn layers() -> Result<()> {
     Ok(())
 }
 
-/// Round trips of one byte over the devices of two bundles.
-fn play(topology: &Topology) -> Result<RoundTrips> {
-    let at = SocketAddr::new(address(1), 0);
-    ping_pong::play(topology.host(0), topology.host(1), at, Stream::Tcp, PLAY)
-}
-
 /// How much a counter grows `meanwhile`.
 fn during(bundle: &Bundle<'_>, counter: &str, meanwhile: impl FnOnce() -> Result<()>) -> Result<u64> {
     let before = counted(bundle, counter)?;
@@ -73,7 +65,7 @@ fn interval() -> Result<()> {
         })?;
         ensure!((10..=POLLS_MAX).contains(&polls), "{polls} polls in {COUNTED:?}");
         // A byte waits for a poll of either daemon's device and sockets.
-        let trips = play(topology)?;
+        let trips = round_trips(topology, PLAY)?;
         ensure!(trips.p50_us > 2_500.0, "{trips:?}");
         Ok(())
     })
@@ -82,7 +74,7 @@ fn interval() -> Result<()> {
 /// By default a ping-pong makes a worker spin.
 fn share() -> Result<()> {
     with_bundles(plan(&[FAST]), &options_with(&["--spin-share", "0%"])?, |topology, bundles| {
-        let spins = during(&bundles[0], "receive_spins", || play(topology).map(drop))?;
+        let spins = during(&bundles[0], "receive_spins", || round_trips(topology, PLAY).map(drop))?;
         ensure!(spins == 0, "{spins} polls without a sleep");
         Ok(())
     })
@@ -165,7 +157,7 @@ fn polled() -> Result<()> {
         let topology = Topology::build(plan(&[FAST]))?;
         let links = [format!("{},poll={poll}", window.link())];
         with_links(&topology, &links, &options_with(&["--receive", "interrupt"])?, |topology, _| {
-            Ok(play(topology)?.p50_us)
+            Ok(round_trips(topology, PLAY)?.p50_us)
         })
     };
     let (often, seldom) = (trips("10us")?, trips("4ms")?);

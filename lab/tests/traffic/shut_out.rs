@@ -1,7 +1,5 @@
 //! Nodes with keys of their own: who is taken off the list is shut out, and the others carry on.
 
-use std::process::Command;
-
 use crate::traffic::configured::node_key;
 use crate::traffic::environment::say;
 use crate::traffic::prelude::*;
@@ -31,7 +29,7 @@ fn stolen() -> Result<()> {
         (Topology::build(Plan { hosts: HOSTS, ..plan(&[FAST]) })?, tempfile::tempdir()?);
     let public = (0..HOSTS).map(|host| node_key(directory.path(), host)).collect::<Result<Vec<_>>>()?;
     let group = directory.path().join("key");
-    process::run(Command::new(program(None)?).arg("genkey").arg(&group))?;
+    tabane(topology.host(0), &format!("genkey {}", group.display()))?;
     let start = |host: usize, with_own: bool| {
         let own = directory.path().join(format!("node{host}")).display().to_string();
         let arguments = if with_own { vec!["--node-key".to_owned(), own] } else { Vec::new() };

@@ -8,6 +8,7 @@ use std::{fmt, fs};
 use anyhow::{Context, Result, ensure};
 use tabane_kit::bundle::{Options, address};
 use tabane_kit::prelude::*;
+use tabane_kit::workload::ping_pong::RoundTrips;
 
 /// Rate of an ordinary link: fast enough to be quick, slow enough for any machine.
 pub(crate) const FAST: Bitrate = Bitrate::mbit(200);
@@ -134,6 +135,25 @@ pub(crate) fn told(bundles: &mut [Bundle<'_>], what: &str, link: usize, since_ns
         Ok(status.first_event(what, link, since_ns).context("an event that has gone")?.at_ns)
     };
     bundles.iter_mut().map(seen).collect()
+}
+
+/// What `tabane` prints on a host when it is told these words.
+pub(crate) fn tabane(host: &Namespace, words: &str) -> Result<String> {
+    process::run(host.command(bundle::program(None)?).args(words.split(' ')))
+}
+
+/// Numbered datagrams from the first host to the second, for so long or until they are ended.
+pub(crate) fn datagrams(topology: &Topology, pace: Pace, lasts: Duration) -> Result<Sequence> {
+    let at = SocketAddr::new(address(1), 0);
+    Sequence::start(topology.host(0), topology.host(1), at, pace, lasts)
+}
+
+/// Round trips of one byte by TCP between the first two hosts.
+pub(crate) fn round_trips(topology: &Topology, lasts: Duration) -> Result<RoundTrips> {
+    let at = SocketAddr::new(address(1), 0);
+    let trips = ping_pong::play(topology.host(0), topology.host(1), at, Stream::Tcp, lasts)?;
+    ensure!(trips.count > 10, "{} round trips", trips.count);
+    Ok(trips)
 }
 
 /// What a bundle has counted under this name.

@@ -146,9 +146,18 @@ fn hangs(topology: &Topology, systemd: &Systemd, peer: &mut Bundle<'_>) -> Resul
 
 /// Runs `test` with the other node, which has the service's key.
 pub(crate) fn with_peer(topology: &Topology, test: impl FnOnce(&mut Bundle<'_>) -> Result<()>) -> Result<()> {
-    let key = NamedTempFile::new()?;
-    fs::write(key.path(), KEY)?;
-    let options = Options { protection: Protection::KeyFile(key.path().to_owned()), ..options()? };
+    with_peer_of(topology, KEY, test)
+}
+
+/// The same with this key.
+pub(crate) fn with_peer_of(
+    topology: &Topology,
+    key: &str,
+    test: impl FnOnce(&mut Bundle<'_>) -> Result<()>,
+) -> Result<()> {
+    let file = NamedTempFile::new()?;
+    fs::write(file.path(), key)?;
+    let options = Options { protection: Protection::KeyFile(file.path().to_owned()), ..options()? };
     let mut peer = Bundle::start(topology.host(1), 1, &topology.nics(), &options)?;
     test(&mut peer)?;
     Bundle::stop_all([peer])

@@ -31,10 +31,7 @@ fn with_window(
 
 fn alone(parts: &str) -> Result<()> {
     with_window(&[&format!("{{window}}{parts}")], &options()?, |topology, bundles| {
-        let (one, other) = (topology.host(0), topology.host(1));
-        let at = SocketAddr::new(address(1), 0);
-        let trips = ping_pong::play(one, other, at, Stream::Tcp, Duration::from_millis(300))?;
-        ensure!(trips.count > 10, "{} round trips", trips.count);
+        round_trips(topology, Duration::from_millis(300))?;
         send_both_ways(topology, FILE)?;
         for bundle in bundles {
             let status = bundle.status()?;

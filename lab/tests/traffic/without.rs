@@ -111,9 +111,7 @@ fn repair() -> Result<()> {
             for link in 0..2 {
                 topology.impair(link, Direction::Forward, Impairment::loss(LOSS))?;
             }
-            let to = SocketAddr::new(address(1), 0);
-            let flow = Sequence::start(topology.host(0), topology.host(1), to, PACE, TIMED)?;
-            flow.outcome()
+            datagrams(topology, PACE, TIMED)?.outcome()
         })
     };
     let (with, without) = (lost(&[])?, lost(&["--no-repair"])?);
