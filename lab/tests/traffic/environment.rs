@@ -27,7 +27,6 @@ pub(crate) fn cases() -> Vec<Case> {
         Case::new("stops_cleanly_however_it_is_asked", DAEMON, stops),
         Case::new("events_are_followed_to_the_end", DAEMON, followed),
         Case::new("what_a_bundle_cannot_do_changes_nothing", DAEMON, unchanged),
-        Case::new("a_link_joins_and_leaves_and_its_number_is_taken_again", DAEMON, numbers),
         Case::new("a_new_process_that_cannot_take_over_leaves_the_bundle_alone", DAEMON, stays),
         Case::new("the_device_may_go_down_be_renamed_and_move", DAEMON, moved),
         Case::new("errors_of_the_device_and_of_epoll_end_nothing", [Daemon, Tool(STRACE)], errors_of_worker),
@@ -272,35 +271,6 @@ fn unchanged() -> Result<()> {
     let told: Vec<_> = status.events.iter().map(|event| event.detail.as_str()).collect();
     ensure!(told == ["policy rr, was adaptive"] && status.policy == "rr", "{told:?}");
     ensure!(status.links.len() == 1, "{:?}", status.links);
-    ended(bundle)
-}
-
-fn numbers() -> Result<()> {
-    let topology = Topology::build(plan(&[FAST; 3]))?;
-    let host = topology.host(0);
-    let sockets = || process::run(host.command("ss").arg("-ulnH"));
-    let bundle = lone(&topology, &nic(0), &["--workers", "2"])?;
-    say(
-        host,
-        &[
-            ("link add tb0 eth2", "link 1 joined\n"),
-            ("link add tb0 eth3", "link 2 joined\n"),
-            ("link remove tb0 eth1", "link 0 left\n"),
-        ],
-    )?;
-    let open = sockets()?;
-    ensure!(!open.contains("eth1:742"), "{open}");
-    say(
-        host,
-        &[("link add tb0 eth1,rate=1Gbit/s", "link 0 joined\n"), ("link remove tb0 eth3", "link 2 left\n")],
-    )?;
-    let (status, open) = (bundle.status()?, sockets()?);
-    let links: Vec<_> = status.links.iter().map(|link| (link.link, link.nic.as_str())).collect();
-    ensure!(links == [(0, "eth1"), (1, "eth2")] && open.matches(":742").count() == 4, "{links:?}, {open}");
-    let told: Vec<_> = status.events.iter().map(|event| event.detail.as_str()).collect();
-    let [joined, left] = ["joined", "left"].map(|done| move |nic| format!("{nic} {done} the bundle"));
-    let wanted = [joined("eth2"), joined("eth3"), left("eth1"), joined("eth1"), left("eth3")];
-    ensure!(told == wanted, "{told:?}");
     ended(bundle)
 }
 

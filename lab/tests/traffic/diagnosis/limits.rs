@@ -326,16 +326,8 @@ fn hog(host: &Namespace, processor: usize) -> Result<Vec<Process>> {
     const HOGS: usize = 4;
     let hog = |_| {
         let mut command = host.command("taskset");
-        command.args([
-            "--cpu-list",
-            &processor.to_string(),
-            "nice",
-            "-n",
-            "-10",
-            "sh",
-            "-c",
-            "while :; do :; done",
-        ]);
+        command.args(format!("--cpu-list {processor} nice -n -10 sh -c").split(' '));
+        command.arg("while :; do :; done");
         Process::start(command)
     };
     (0..HOGS).map(hog).collect()
