@@ -2,7 +2,7 @@
 
 use std::process::Command;
 
-use crate::traffic::changes::{CHANGED, LINKS, RATE, load, under_load};
+use crate::traffic::changes::{CHANGED, LINKS, RATE, load};
 use crate::traffic::faults::carry;
 use crate::traffic::prelude::*;
 
@@ -12,9 +12,6 @@ const KEY: &str = "6c697665206368616e676573206f6620612072756e6e696e672062756e646
 
 pub(crate) fn cases() -> Vec<Case> {
     vec![
-        Case::new("a_link_that_is_drained_and_resumes_under_load_loses_nothing", IPERF, || {
-            under_load(drain_and_resume)
-        }),
         Case::new("a_drained_link_may_be_pulled_and_is_better_than_none", DAEMON, drained),
         Case::new("a_file_that_is_read_again_under_load_loses_nothing", IPERF, reload_under_load),
         Case::new("what_was_changed_by_hand_is_shown_kept_and_saved", DAEMON, by_hand),
@@ -31,7 +28,7 @@ fn until_drained(bundles: &mut [Bundle<'_>], link: usize) -> Result<()> {
     })
 }
 
-fn drain_and_resume(topology: &Topology, bundles: &mut [Bundle<'_>]) -> Result<()> {
+pub(crate) fn drain_and_resume(topology: &Topology, bundles: &mut [Bundle<'_>]) -> Result<()> {
     carry(topology, CHANGED)?;
     let said = bundles[0].ask(&["link", "drain", DEVICE, &nic(CHANGED)])?;
     ensure!(said == format!("link {CHANGED} is drained: no data passes over it\n"), "{said}");

@@ -25,10 +25,8 @@ pub(crate) fn cases() -> Vec<Case> {
             [Daemon, Tool(SETPRIV)],
             control_groups,
         ),
-        Case::new("a_link_may_have_a_port_of_its_own", DAEMON, port),
         Case::new("a_window_is_divided_as_its_link_says", DAEMON, window),
         Case::light("a_window_is_polled_as_often_as_its_link_says", DAEMON, polled),
-        Case::new("a_link_that_its_file_drains_is_a_spare", DAEMON, spare),
     ]
 }
 
@@ -106,19 +104,6 @@ fn control_groups() -> Result<()> {
     Ok(())
 }
 
-fn port() -> Result<()> {
-    const OWN: u16 = 7_999;
-    let topology = Topology::build(plan(&[FAST; 2]))?;
-    let links = [format!("{},port={OWN}", nic(0)), nic(1)];
-    with_links(&topology, &links, &options()?, |topology, _| {
-        let sockets = process::run(topology.host(0).command("ss").args(["-uanH"]))?;
-        for (nic, port) in [(nic(0), OWN), (nic(1), tabane_config::PORT)] {
-            ensure!(sockets.contains(&format!("%{nic}:{port}")), "{nic} at {port}: {sockets}");
-        }
-        send_both_ways(topology, FILE)
-    })
-}
-
 /// The head of the window says how it is divided (docs/shm-ring.md, section 1); a node's address has its slot.
 fn window() -> Result<()> {
     let (window, directory) = (Window::new()?, tempfile::tempdir()?);
@@ -163,32 +148,4 @@ fn polled() -> Result<()> {
     let (often, seldom) = (trips("10us")?, trips("4ms")?);
     ensure!(seldom > 2_000.0 && often < seldom / 2.0, "{often:.0} and {seldom:.0} us");
     Ok(())
-}
-
-/// Data takes it when no other link is left.
-fn spare() -> Result<()> {
-    let topology = Topology::build(plan(&[FAST; 2]))?;
-    let directory = tempfile::tempdir()?;
-    let links = format!("[[link]]\nnic = \"{}\"\n[[link]]\nnic = \"{}\"\ndrained = true\n", nic(0), nic(1));
-    let mut bundles = from_files(&topology, directory.path(), &links)?;
-    let is_drained = |status: &Status| {
-        status
-            .peers
-            .iter()
-            .any(|peer| peer.paths.iter().any(|path| path.link == 1 && path.tx == PathState::Drained))
-    };
-    for bundle in &mut bundles {
-        bundle.wait_until("a drained link", is_drained)?;
-    }
-    let used = |topology: &Topology| {
-        brought(topology.host(1), || {
-            send_file(topology.host(0), topology.host(1), address(1), FILE).map(drop)
-        })
-    };
-    let [first, second] = used(&topology)?;
-    ensure!(first > FILE && second < FILE / 20, "{first} and {second} bytes of {FILE}");
-    topology.pull_cable(0, 0)?;
-    let [first, second] = used(&topology)?;
-    ensure!(second > FILE && first < FILE / 20, "without the first link {first} and {second} bytes");
-    Bundle::stop_all(bundles)
 }
