@@ -9,7 +9,7 @@ use tabane_kit::status::{CompletionStatus, by_interrupt};
 
 use crate::case::XDP;
 use crate::traffic::changes::leaves_and_joins;
-use crate::traffic::faults::deaths_are_noticed;
+use crate::traffic::faults::carry;
 use crate::traffic::nics::follow_mtu;
 use crate::traffic::prelude::*;
 use crate::traffic::upgrade::replaced;
@@ -22,9 +22,8 @@ const HEAD: u32 = 4;
 pub(crate) fn cases() -> Vec<Case> {
     vec![
         Case::new("cells_cross_nics_without_ip_addresses", DAEMON, no_addresses),
-        Case::alone("a_black_hole_among_ethernet_links", DAEMON, black_hole),
         Case::new("an_ethernet_link_beside_a_network_under_rr", DAEMON, beside_a_network),
-        Case::new("ethernet_links_leave_join_change_and_are_handed_over", DAEMON, changes),
+        Case::new("ethernet_links_die_leave_join_change_and_are_handed_over", DAEMON, changes),
         Case::new("cells_cross_by_af_xdp", XDP, || by_xdp(1500)),
         Case::new("long_cells_cross_by_af_xdp", XDP, || by_xdp(9000)),
         Case::new("a_daemon_with_af_xdp_is_replaced", XDP, xdp_replacement),
@@ -94,16 +93,6 @@ fn no_addresses() -> Result<()> {
     })
 }
 
-fn black_hole() -> Result<()> {
-    over_shaped(&ether_links(ENGINE), &options()?, |topology, bundles| {
-        let (kill, revive) = (
-            |topology: &Topology| topology.kill_switch(VICTIM),
-            |topology: &Topology| topology.revive_switch(VICTIM),
-        );
-        deaths_are_noticed(topology, bundles, VICTIM, kill, revive)
-    })
-}
-
 fn beside_a_network() -> Result<()> {
     let options = options_with(&["--policy", "rr"])?;
     over_shaped(&[nic(0), format!("ether:{}{ENGINE}", nic(1))], &options, |topology, bundles| {
@@ -118,10 +107,13 @@ fn beside_a_network() -> Result<()> {
     })
 }
 
-/// A link leaves and joins, its MTU changes, and daemons are replaced.
+/// A link dies and returns, leaves and joins, its MTU changes, and daemons are replaced.
 fn changes() -> Result<()> {
     over_shaped(&ether_links(ENGINE), &options_with(&["--workers", "2"])?, |topology, bundles| {
         during_a_transfer(topology, || {
+            carry(topology, VICTIM)?;
+            told(bundles, LINK_DOWN, VICTIM, topology.kill_switch(VICTIM)?.before_ns)?;
+            told(bundles, LINK_UP, VICTIM, topology.revive_switch(VICTIM)?.before_ns)?;
             leaves_and_joins(topology, bundles, &ether_links(ENGINE)[VICTIM], LINKS).context("joining")?;
             follow_mtu(topology, bundles, VICTIM, HEAD).context("another MTU")?;
             replaced(topology, bundles, 4).context("replacements")

@@ -1,4 +1,4 @@
-//! Links whose ends are named: across a router, where no multicast goes, and over IPv4 alone.
+//! Links whose ends are named: across a router, where no multicast goes, over IPv6 and over IPv4 alone.
 //!
 //! ```text
 //!  h1.eth1 10.1.1.1 ── 10.1.1.99 r 10.2.1.99 ── 10.2.1.1 eth1.h2
@@ -23,7 +23,6 @@ pub(crate) fn cases() -> Vec<Case> {
     let others = [
         Case::new("narrow_path_of_20_mbit_is_found_in_a_transfer", DAEMON, slow),
         Case::new("links_across_a_router_carry_die_and_return", DAEMON, routed),
-        Case::new("links_over_ipv4_alone_carry_traffic", DAEMON, ipv4),
     ];
     narrow.chain(others).collect()
 }
@@ -146,26 +145,6 @@ fn both_carry(hosts: &[Namespace]) -> Result<()> {
         ensure!(one.min(other) > FILE / 5, "links carried {one} and {other} of {FILE} bytes to host {to}");
     }
     Ok(())
-}
-
-fn ipv4() -> Result<()> {
-    let topology = Topology::build(Plan { addressed: true, ..plan(&[FAST; LINKS]) })?;
-    for host in topology.hosts() {
-        for link in 0..LINKS {
-            host.set(&format!("net/ipv6/conf/{}/disable_ipv6", nic(link)), "1")?;
-            let addresses = host.ip(&format!("-brief address show {}", nic(link)))?;
-            ensure!(!addresses.contains("fe80"), "IPv6 in spite of that: {addresses}");
-        }
-    }
-    let bundles = start(topology.hosts(), |host, link| address_of(link, host).to_string())?;
-    both_carry(topology.hosts())?;
-    for bundle in &bundles {
-        let status = bundle.status()?;
-        // What IPv4 and UDP leave of a NIC's MTU.
-        ensure!(status.cell_bytes == 1500 - 28, "cells of {} B", status.cell_bytes);
-        ensure!(status.links.iter().all(|link| link.local.starts_with("10.1.")), "{:?}", status.links);
-    }
-    Bundle::stop_all(bundles)
 }
 
 // A way between two NICs that carries shorter packets than these take: a tunnel or PPPoE behind a router. The router's ports drop
