@@ -4,10 +4,9 @@
 use std::sync::atomic::Ordering::Relaxed;
 use std::thread;
 
-use tabane_io::PacketSocket;
+use tabane_io::{PacketSocket, netlink};
 use tabane_kit::workload::ping_pong::RoundTrips;
 
-use crate::traffic::datagrams::mac;
 use crate::traffic::frames::build::{EXPERIMENT, ethernet, from, to, udp4_ports};
 use crate::traffic::prelude::*;
 
@@ -56,7 +55,7 @@ fn play_in_storm(
     attempt: usize,
 ) -> Result<(RoundTrips, Vec<String>)> {
     let (first, second) = (topology.host(0), topology.host(1));
-    let other = parsed(&mac(second, DEVICE)?)?;
+    let other = second.enter(|| netlink::nic(DEVICE))??.mac.context("a MAC address")?;
     let delivered = || counted(&bundles[1], "frames_delivered");
     let (begun, before) = (monotonic_ns()?, delivered()?);
     let storm = storm_of(first, other, u8::try_from(attempt)?)?;
@@ -124,9 +123,4 @@ fn one_way() -> Result<()> {
         ensure!(flooded < OWN_MAX, "{flooded} frames were flooded");
         Ok(())
     })
-}
-
-fn parsed(mac: &str) -> Result<Mac> {
-    let bytes: Result<Vec<u8>, _> = mac.split(':').map(|byte| u8::from_str_radix(byte, 16)).collect();
-    bytes?.try_into().ok().with_context(|| format!("the MAC address {mac}"))
 }

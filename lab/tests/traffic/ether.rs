@@ -86,7 +86,9 @@ fn no_addresses() -> Result<()> {
             ensure!(status.cell_bytes == 1500 - HEAD, "cells of {} B", status.cell_bytes);
             for link in &status.peers[0].paths {
                 ensure!(link.endpoint.starts_with("[100::6574:200:1:"), "the peer is at {}", link.endpoint);
-                ensure!(link.cells_sent > 1_000 && lost_little(link), "{link:?}");
+                // A queueing discipline may drop a cell that a packet socket has taken.
+                let lost_little = link.cells_lost * 100 < link.cells_received;
+                ensure!(link.cells_sent > 1_000 && lost_little, "{link:?}");
             }
         }
         Ok(())

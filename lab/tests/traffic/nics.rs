@@ -105,31 +105,22 @@ fn speed() -> Result<()> {
 
 /// Flows would take turns; they all avoid the link of which others have taken three quarters.
 fn others_send() -> Result<()> {
-    let plan = Plan { addressed: true, ..plan(&[FAST; 2]) };
-    let topology = Topology::build(plan)?;
-    with_links(&topology, &rated_links(), &options_with(&["--policy", "tlb"])?, |topology, bundles| {
+    let topology = Topology::build(Plan { addressed: true, ..plan(&[FAST; 2]) })?;
+    // Veth NICs say 10 Gbit/s, so the rate is stated.
+    let links = [0, 1].map(|link| format!("{},rate={FAST}", nic(link)));
+    with_links(&topology, &links, &options_with(&["--policy", "tlb"])?, |topology, bundles| {
         let others = send_past(topology.host(0), topology::address(0, 1).into())?;
         sleep(KNOWN_AFTER);
         let before = cells_sent(&bundles[0])?;
         for _ in 0..FILES {
             send_file(topology.host(0), topology.host(1), address(1), FILE)?;
         }
-        let [first, second] = cells_since(&bundles[0], &before)?;
+        let after = cells_sent(&bundles[0])?;
+        let [first, second] = [0, 1].map(|link| after[link] - before[link]);
         others.end()?;
         ensure!(first * 20 < second, "{first} cells beside others, {second} on the other link");
         Ok(())
     })
-}
-
-/// Veth NICs say 10 Gbit/s, so the rate is stated.
-fn rated_links() -> Vec<String> {
-    [0, 1].map(|link| format!("{},rate={}", nic(link), FAST)).into()
-}
-
-/// Cells that were sent since `before`, by link.
-fn cells_since(bundle: &Bundle<'_>, before: &[u64]) -> Result<[u64; 2]> {
-    let after = cells_sent(bundle)?;
-    Ok([0, 1].map(|link| after[link] - before[link]))
 }
 
 /// Datagrams past the bundle, until they are ended.

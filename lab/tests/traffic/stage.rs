@@ -228,13 +228,3 @@ pub(crate) fn from_files<'a>(
     };
     topology.hosts().iter().enumerate().map(start).collect()
 }
-
-/// Whether a sound link lost next to nothing: a queueing discipline may drop a cell that a packet socket has taken.
-pub(crate) fn lost_little(link: &PathStatus) -> bool {
-    link.cells_lost * 100 < link.cells_received
-}
-
-/// Whether a sound link brought cells and lost none: what finds no room waits for it.
-pub(crate) fn lost_nothing(link: &PathStatus) -> bool {
-    link.cells_received > 0 && link.cells_lost == 0
-}
