@@ -6,6 +6,7 @@ use std::thread::sleep;
 
 use socket2::SockRef;
 
+use crate::traffic::live::Files;
 use crate::traffic::prelude::*;
 
 /// Datagrams of each kind, their payload, and their flows.
@@ -38,7 +39,7 @@ pub(crate) fn cases() -> Vec<Case> {
 /// Ordinary frames take the first link alone.
 fn classes() -> Result<()> {
     let topology = Topology::build(plan(&[FAST; 2]))?;
-    let directory = tempfile::tempdir()?;
+    let files = Files::new()?;
     let lines = format!(
         r#"policy = "active-backup"
 primary = "eth1"
@@ -51,7 +52,8 @@ class = [
 link = [{{ nic = "eth1" }}, {{ nic = "eth2" }}]
 "#
     );
-    let mut bundles = from_files(&topology, directory.path(), &lines)?;
+    (0..2).try_for_each(|host| files.write(host, &lines))?;
+    let mut bundles = files.start(&topology)?;
     ready(&mut bundles, 2)?;
     let [first, second] = carried(&topology, OTHER, 0)?;
     ensure!(first > VOLUME && second < VOLUME / 4, "ordinary: {first} and {second} bytes of {VOLUME}");

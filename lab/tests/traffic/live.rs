@@ -87,12 +87,12 @@ fn drained() -> Result<()> {
 }
 
 /// Bundles whose configuration is in files.
-struct Files {
+pub(crate) struct Files {
     directory: tempfile::TempDir,
 }
 
 impl Files {
-    fn new() -> Result<Files> {
+    pub(crate) fn new() -> Result<Files> {
         let directory = tempfile::tempdir()?;
         fs::write(directory.path().join("key"), KEY)?;
         Ok(Files { directory })
@@ -107,7 +107,7 @@ impl Files {
     }
 
     /// Writes what the file of a host says besides its name, key and address.
-    fn write(&self, host: usize, rest: &str) -> Result<()> {
+    pub(crate) fn write(&self, host: usize, rest: &str) -> Result<()> {
         let head = format!(
             "# host {host}\nname = \"{DEVICE}\"\nkey = \"key\"\naddress = [\"{}/24\"]\n",
             address(host)
@@ -119,7 +119,7 @@ impl Files {
         Ok(fs::read_to_string(self.path(host))?)
     }
 
-    fn start<'a>(&self, topology: &'a Topology) -> Result<Vec<Bundle<'a>>> {
+    pub(crate) fn start<'a>(&self, topology: &'a Topology) -> Result<Vec<Bundle<'a>>> {
         let start =
             |(host, namespace)| Bundle::start_from(namespace, &program(None)?, DEVICE, &self.path(host));
         topology.hosts().iter().enumerate().map(start).collect()

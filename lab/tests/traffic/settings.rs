@@ -9,9 +9,8 @@ use crate::traffic::prelude::*;
 const PLAY: Duration = Duration::from_millis(300);
 /// How long wake-ups are counted.
 const COUNTED: Duration = Duration::from_millis(500);
-/// A group that every Debian has, and a user who is no member of it.
-const GROUP: &str = "nogroup";
-const STRANGER: u32 = 54_321;
+/// A user who is in no group that Debian has.
+const STRANGER: &str = "54321";
 /// The two words with which a window of memory begins.
 const SHAPE: std::ops::Range<usize> = 8..16;
 
@@ -80,28 +79,26 @@ fn share() -> Result<()> {
 
 /// What a user with this group asks for, and with which words it is refused, if it is.
 fn control_groups() -> Result<()> {
-    let (nobody, member) = (STRANGER.to_string(), GROUP.to_owned());
-    let refusal = format!("members of group {GROUP} may ask");
+    let groups = ["--control-group", "nogroup", "--watch-group", "users"];
     let watchers = "members of the group that may watch the bundle can ask for its status";
-    for (flag, group, policy, refused_with) in [
-        ("--control-group", &member, None, None),
-        ("--control-group", &nobody, None, Some(&*refusal)),
-        ("--watch-group", &member, None, None),
-        ("--watch-group", &member, Some("rr"), Some(watchers)),
-    ] {
-        with_bundles(plan(&[FAST]), &options_with(&[flag, GROUP])?, |topology, _| {
-            let mut command = topology.host(0).command("setpriv");
-            let groups = [&format!("--reuid={STRANGER}"), &format!("--regid={group}"), "--clear-groups"];
-            command.args(groups).arg(program(None)?).args(["policy", DEVICE]).args(policy);
+    with_bundles(plan(&[FAST]), &options_with(&groups)?, |topology, _| {
+        for (group, words, refused_with) in [
+            ("nogroup", &["policy", DEVICE][..], None),
+            (STRANGER, &["policy", DEVICE], Some("members of group nogroup or users may ask")),
+            ("users", &["policy", DEVICE], None),
+            ("users", &["policy", DEVICE, "rr"], Some(watchers)),
+        ] {
+            let mut command = topology.host(0).command(SETPRIV.program);
+            command.args([&format!("--reuid={STRANGER}"), &format!("--regid={group}"), "--clear-groups"]);
+            command.arg(program(None)?).args(words);
             let ending = Process::start(command)?.wait(WITHIN)?;
             let said = format!("{}{}", ending.output, ending.complaint);
             let code = if refused_with.is_some() { 2 } else { 0 };
             let is_right = said.contains(refused_with.unwrap_or("adaptive\n"));
-            ensure!(ending.status.code() == Some(code) && is_right, "{flag}, group {group}: {said}");
-            Ok(())
-        })?;
-    }
-    Ok(())
+            ensure!(ending.status.code() == Some(code) && is_right, "group {group}: {said}");
+        }
+        Ok(())
+    })
 }
 
 /// The head of the window says how it is divided (docs/shm-ring.md, section 1); a node's address has its slot.

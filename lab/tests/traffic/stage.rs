@@ -1,9 +1,8 @@
 //! What the trials have in common: topologies with running bundles, a clean end, a checked transfer.
 
+use std::fmt;
 use std::net::{IpAddr, SocketAddr};
-use std::path::Path;
 use std::time::Duration;
-use std::{fmt, fs};
 
 use anyhow::{Context, Result, ensure};
 use tabane_kit::bundle::{Options, address};
@@ -212,19 +211,4 @@ pub(crate) fn brought(host: &Namespace, meanwhile: impl FnOnce() -> Result<()>) 
     meanwhile()?;
     let after = received()?;
     Ok([after[0] - before[0], after[1] - before[1]])
-}
-
-/// Bundles on all hosts that are not sealed, whose files have these lines besides the address.
-pub(crate) fn from_files<'a>(
-    topology: &'a Topology,
-    directory: &Path,
-    lines: &str,
-) -> Result<Vec<Bundle<'a>>> {
-    let start = |(number, host): (usize, &'a Namespace)| {
-        let path = directory.join(format!("{number}.toml"));
-        let head = format!("security = \"none\"\naddress = [\"{}/24\"]\n", address(number));
-        fs::write(&path, head + lines)?;
-        Bundle::start_from(host, &bundle::program(None)?, DEVICE, &path)
-    };
-    topology.hosts().iter().enumerate().map(start).collect()
 }
