@@ -34,7 +34,6 @@ mod metrics;
 mod nics;
 mod package;
 mod page;
-mod prelude;
 mod probe;
 mod reorder;
 mod rights;

@@ -8,7 +8,7 @@ use tabane_io::{PacketSocket, netlink};
 use tabane_kit::workload::ping_pong::RoundTrips;
 
 use crate::traffic::frames::build::{EXPERIMENT, ethernet, from, to, udp4_ports};
-use crate::traffic::prelude::*;
+use crate::traffic::stage::*;
 
 /// Addresses that are new in each second of the storm, and how many have to arrive.
 const PER_SECOND: u64 = 40_000;

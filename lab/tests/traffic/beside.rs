@@ -3,7 +3,7 @@
 
 use crate::traffic::fits_in::{BRIDGE, NETWORKD, crosses, has_address, other_address};
 use crate::traffic::package::{self, SERVICE, clean_debian, shell};
-use crate::traffic::prelude::*;
+use crate::traffic::stage::*;
 use crate::traffic::systemd::{whole, with_peer_of};
 
 const INTERFACES: &[u8] = include_bytes!("../../../packaging/network/ifupdown2/tabane");

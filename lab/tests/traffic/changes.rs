@@ -5,7 +5,7 @@ use tabane_kit::counters::lost_segments;
 
 use crate::traffic::faults::carry;
 use crate::traffic::live::drain_and_resume;
-use crate::traffic::prelude::*;
+use crate::traffic::stage::*;
 
 /// Links of the bundle, and the one that leaves.
 pub(crate) const LINKS: usize = 3;

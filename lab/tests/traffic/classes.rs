@@ -7,7 +7,7 @@ use std::thread::sleep;
 use socket2::SockRef;
 
 use crate::traffic::live::Files;
-use crate::traffic::prelude::*;
+use crate::traffic::stage::*;
 
 /// Datagrams of each kind, their payload, and their flows.
 const DATAGRAMS: u64 = 600;

@@ -2,7 +2,7 @@
 
 use std::os::unix::fs::PermissionsExt;
 
-use crate::traffic::prelude::*;
+use crate::traffic::stage::*;
 
 const WIRE: &str = "wire7";
 const PORT: u16 = 7_555;

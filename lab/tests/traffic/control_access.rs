@@ -19,7 +19,7 @@ use tabaned::control::{Group, Listener, Right, Server, done};
 use tabaned::events::EventLog;
 use tempfile::TempDir;
 
-use crate::traffic::prelude::*;
+use crate::traffic::stage::*;
 
 /// A user who owns nothing (`nobody` on Debian), and the group of such users.
 const STRANGER: u32 = 65_534;

@@ -8,8 +8,8 @@ use tabane_kit::prerequisites::is_all_powerful;
 
 use crate::traffic::experiments::lab;
 use crate::traffic::faults::carry;
-use crate::traffic::prelude::*;
 use crate::traffic::reorder::{GUEST, MINUTES, NEW_GUEST};
+use crate::traffic::stage::*;
 
 /// Until both ends have left a path that swallows frames, 5 ms and as much for a busy machine; and for how long the connection may stand
 /// still meanwhile.

@@ -8,7 +8,7 @@ use std::net::{Ipv4Addr, Ipv6Addr, UdpSocket};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use crate::traffic::prelude::*;
+use crate::traffic::stage::*;
 
 /// Payloads that fit an MTU of 1500 over IPv6 too.
 pub(crate) const WHOLE: [usize; 5] = [12, 64, 500, 1000, 1452];

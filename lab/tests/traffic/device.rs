@@ -2,7 +2,7 @@
 //! only peer: off at once when that ends, and soon when it is killed, once each time, however many workers hear of it.
 
 use crate::traffic::faults::carry;
-use crate::traffic::prelude::*;
+use crate::traffic::stage::*;
 
 /// Frames that a device refuses before it is taken up again: as many are sent.
 const REFUSED: u32 = 3;

@@ -16,7 +16,7 @@ use tabane_kit::prerequisites::{STRACE, require_priority};
 
 use crate::repository::text;
 use crate::traffic::data_path::{PROGRAMS, kernel};
-use crate::traffic::prelude::*;
+use crate::traffic::stage::*;
 
 /// How long a command may take on a busy machine.
 const ANSWER_WITHIN: Duration = Duration::from_secs(30);

@@ -7,7 +7,7 @@ use std::thread;
 use tabane_engine::receive::Method;
 use tabane_lab::commands::engines::{choose, share_during};
 
-use crate::traffic::prelude::*;
+use crate::traffic::stage::*;
 
 /// How long a ping-pong lasts, and how long is watched what a quiet bundle costs.
 const PLAY: Duration = Duration::from_millis(300);

@@ -12,7 +12,7 @@ use tabane_kit::process::words;
 use tabane_kit::sandbox::Mounted;
 use tempfile::NamedTempFile;
 
-use crate::traffic::prelude::*;
+use crate::traffic::stage::*;
 
 /// The user of nobody.
 pub(crate) const NOBODY: &str = "65534";

@@ -11,7 +11,7 @@ use crate::case::XDP;
 use crate::traffic::changes::leaves_and_joins;
 use crate::traffic::faults::carry;
 use crate::traffic::nics::follow_mtu;
-use crate::traffic::prelude::*;
+use crate::traffic::stage::*;
 use crate::traffic::upgrade::replaced;
 
 /// The engine that works everywhere, and lets the NIC's queueing discipline do what it should.

@@ -5,7 +5,7 @@ use std::process::Command;
 
 use tabane_kit::process::Ending;
 
-use crate::traffic::prelude::*;
+use crate::traffic::stage::*;
 
 /// Demonstrations of which one has to keep its promise on time: who else uses the CPUs can stall any.
 const ATTEMPTS: usize = 3;

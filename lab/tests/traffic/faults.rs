@@ -2,7 +2,7 @@
 
 use tabane_kit::status::LINK_SUSPECT;
 
-use crate::traffic::prelude::*;
+use crate::traffic::stage::*;
 
 /// What the victim must have carried before it dies, and the survivor after that.
 const UNDER_WAY_BYTES: u64 = 1 << 20;

@@ -9,7 +9,7 @@ use tabane_kit::sandbox::Mounted;
 use tempfile::TempDir;
 
 use crate::traffic::environment::say;
-use crate::traffic::prelude::*;
+use crate::traffic::stage::*;
 
 /// Where bundles have their files.
 const FILES: &str = "/etc/tabane";

@@ -4,7 +4,7 @@ use std::process::Command;
 
 use tabane_kit::prerequisites::CNI_MACVLAN;
 
-use crate::traffic::prelude::*;
+use crate::traffic::stage::*;
 use crate::traffic::systemd::{self, SERVICE, whole, with_machine, with_peer};
 
 const ADDRESSED: &[u8] = include_bytes!("../../../packaging/network/systemd-networkd/10-tb0.network");

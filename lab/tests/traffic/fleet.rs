@@ -14,7 +14,7 @@ use tabane_kit::workload::etcd::Etcd;
 use tabane_kit::workload::fleet::{Dns, Follower, run};
 use tempfile::TempDir;
 
-use crate::traffic::prelude::*;
+use crate::traffic::stage::*;
 use crate::traffic::systemd::page::ACCOUNTS;
 use crate::traffic::systemd::{self, KEY, SERVICE, machine};
 

@@ -8,7 +8,7 @@
 use tabane_kit::counters::queue_drops;
 
 use crate::traffic::datagrams::{FRAGMENTED, WHOLE, exchange, mac};
-use crate::traffic::prelude::*;
+use crate::traffic::stage::*;
 
 /// Least mean length of the frames that the device is given, in bytes; segmented ones have 1,514.
 const FRAME_MIN: u64 = 20_000;

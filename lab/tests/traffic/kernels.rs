@@ -3,8 +3,8 @@
 
 use crate::case::guest;
 use crate::traffic::data_path::{carried, in_cells, open, sent};
-use crate::traffic::prelude::*;
 use crate::traffic::reorder::MINUTES;
+use crate::traffic::stage::*;
 
 /// What this program does in the guest when its first word is this; a word for each of [`WAYS`] follows.
 pub(crate) const KERNEL: &str = "kernel-of-a-guest";

@@ -6,7 +6,7 @@ use tabane_kit::topology::address;
 use tabane_kit::workload::sequence::Outcome;
 
 use crate::traffic::datagrams::{FRAGMENTED, WHOLE, exchange};
-use crate::traffic::prelude::*;
+use crate::traffic::stage::*;
 
 /// Slow enough for any machine.
 const PACE: Pace = Pace { per_second: 5000, bytes: 200 };

@@ -4,7 +4,7 @@ use std::process::Command;
 
 use crate::traffic::changes::{CHANGED, LINKS, RATE, load};
 use crate::traffic::faults::carry;
-use crate::traffic::prelude::*;
+use crate::traffic::stage::*;
 
 /// What a link without data carries in some tenths of a second: heartbeats, and what was on its way.
 const QUIET_BYTES_MAX: u64 = 128 << 10;

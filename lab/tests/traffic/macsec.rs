@@ -7,8 +7,8 @@
 use tabane_io::netlink;
 
 use crate::traffic::data_path::{kernel, sent};
-use crate::traffic::prelude::*;
 use crate::traffic::reorder::{GUEST, MINUTES, NEW_GUEST};
+use crate::traffic::stage::*;
 
 /// What this program does in the guest when its first word is this.
 pub(crate) const MACSEC: &str = "macsec";

@@ -7,7 +7,7 @@ use tabane_kit::prometheus::{self, Server};
 
 use crate::traffic::faults::carry;
 use crate::traffic::page;
-use crate::traffic::prelude::*;
+use crate::traffic::stage::*;
 
 const PAGE: &str = include_str!("../../../docs/metrics.md");
 const RULES: &str = include_str!("../../../packaging/prometheus/tabane.rules.yml");

@@ -9,7 +9,7 @@ use tabane_io::ethtool;
 use tabane_kit::topology;
 
 use crate::traffic::faults::carry;
-use crate::traffic::prelude::*;
+use crate::traffic::stage::*;
 
 /// Headers of UDP and IPv6 around a cell.
 const HEADERS: u32 = 48;

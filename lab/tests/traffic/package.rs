@@ -7,7 +7,7 @@ use std::process::Command;
 
 use nix::mount::{MsFlags, mount};
 
-use crate::traffic::prelude::*;
+use crate::traffic::stage::*;
 use crate::traffic::systemd::page::{self, PRINTED};
 use crate::traffic::systemd::{whole, with_peer_of};
 

@@ -12,7 +12,7 @@ use serde_json::json;
 use tabane_kit::prerequisites::{CHROMIUM, NODE, require_program};
 
 use crate::traffic::faults::carry;
-use crate::traffic::prelude::*;
+use crate::traffic::stage::*;
 
 /// Bytes of a transfer that is under way while a link dies.
 const FILE: u64 = 24 << 20;

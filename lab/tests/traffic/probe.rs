@@ -6,7 +6,7 @@ use tabane_kit::prerequisites::MPIRUN;
 use tabane_kit::topology::address;
 use tabane_kit::workload::mpi::Mpi;
 
-use crate::traffic::prelude::*;
+use crate::traffic::stage::*;
 
 /// What the wire takes each way.
 const SLOW: Duration = Duration::from_millis(10);

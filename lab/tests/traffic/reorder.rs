@@ -13,7 +13,7 @@ use crate::traffic::data_path::{PROGRAMS, carried, in_cells, kernel};
 use crate::traffic::experiments::{lab, median};
 use crate::traffic::kernels::{self, KERNEL};
 use crate::traffic::macsec::{self, MACSEC};
-use crate::traffic::prelude::*;
+use crate::traffic::stage::*;
 
 /// Where `make vm-setup-backports` puts the guest.
 pub(crate) const GUEST: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../target/vm-backports");

@@ -6,7 +6,7 @@ use tabane_kit::sandbox::Hosts;
 
 use crate::traffic::data_path::wrapped;
 use crate::traffic::environment::{NOBODY, lone, say};
-use crate::traffic::prelude::*;
+use crate::traffic::stage::*;
 
 /// What the rights of a thread are in the kernel's words.
 const LINES: [&str; 9] =

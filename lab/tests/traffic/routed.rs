@@ -9,7 +9,7 @@ use std::fmt;
 
 use tabane_kit::status::{LINK_SUSPECT, PATH_MTU};
 
-use crate::traffic::prelude::*;
+use crate::traffic::stage::*;
 
 pub(crate) fn cases() -> Vec<Case> {
     let narrow = [Ip::V4, Ip::V6].into_iter().flat_map(|ip| {

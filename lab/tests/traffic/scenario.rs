@@ -5,8 +5,8 @@ use nix::unistd::Pid;
 use tabane_kit::process::Ending;
 
 use crate::traffic::experiments::{lab_command, lab_ends, median};
-use crate::traffic::prelude::*;
 use crate::traffic::sites::NAT;
+use crate::traffic::stage::*;
 
 /// Slow links, so that any machine reaches their rates; a fault, so that both places change something under way.
 const SCENARIO: &str = r#"

@@ -5,7 +5,7 @@ use nix::unistd::Pid;
 use tabane_kit::prerequisites::TMUX;
 use tempfile::TempDir;
 
-use crate::traffic::prelude::*;
+use crate::traffic::stage::*;
 
 pub(crate) fn cases() -> Vec<Case> {
     vec![

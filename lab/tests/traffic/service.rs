@@ -5,7 +5,7 @@ use std::io::{self, ErrorKind};
 use std::os::unix::net::UnixDatagram;
 use std::process::Stdio;
 
-use crate::traffic::prelude::*;
+use crate::traffic::stage::*;
 
 const UPGRADES: usize = 3;
 const PACE: Pace = Pace { per_second: 2_000, bytes: 200 };

@@ -4,7 +4,7 @@
 use std::thread;
 
 use crate::traffic::classes::{OTHER, VOLUME, carried};
-use crate::traffic::prelude::*;
+use crate::traffic::stage::*;
 
 const PLAY: Duration = Duration::from_millis(300);
 /// How long wake-ups are counted.

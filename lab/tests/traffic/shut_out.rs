@@ -2,7 +2,7 @@
 
 use crate::traffic::configured::node_key;
 use crate::traffic::environment::say;
-use crate::traffic::prelude::*;
+use crate::traffic::stage::*;
 
 const HOSTS: usize = 3;
 const PINGS: &str = "2000";

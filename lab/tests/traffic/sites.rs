@@ -13,7 +13,7 @@ use tabane_kit::prerequisites::CONNTRACK;
 use tabane_kit::sandbox::Hosts;
 use tabane_kit::status::paths_up;
 
-use crate::traffic::prelude::*;
+use crate::traffic::stage::*;
 
 /// The longest time without a byte when routers forget all ports. Of so many changes one has to keep to that: who else uses
 /// the CPUs can stall any.

@@ -1,13 +1,22 @@
-//! What the trials have in common: topologies with running bundles, a clean end, a checked transfer.
+//! What nearly every trial takes: the usual of `std`, errors, what it needs, and the lab's equipment. And what trials have in common:
+//! topologies with running bundles, a clean end, a checked transfer.
 
 use std::fmt;
-use std::net::{IpAddr, SocketAddr};
-use std::time::Duration;
+pub(crate) use std::fs;
+pub(crate) use std::net::{IpAddr, SocketAddr};
+pub(crate) use std::path::{Path, PathBuf};
+pub(crate) use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, ensure};
-use tabane_kit::bundle::{Options, address};
-use tabane_kit::prelude::*;
+pub(crate) use anyhow::{Context, Result, bail, ensure};
+pub(crate) use serde_json::Value;
+pub(crate) use tabane_kit::bundle::{Options, address, address_v6, program};
+pub(crate) use tabane_kit::prelude::*;
+pub(crate) use tabane_kit::systemd::{Systemd, UNITS};
+pub(crate) use tabane_kit::topology::address as address_of;
 use tabane_kit::workload::ping_pong::RoundTrips;
+
+pub(crate) use crate::case::Need::{self, Daemon, That, Tool};
+pub(crate) use crate::case::{Case, DAEMON, IPERF, NOTHING};
 
 /// Rate of an ordinary link: fast enough to be quick, slow enough for any machine.
 pub(crate) const FAST: Bitrate = Bitrate::mbit(200);

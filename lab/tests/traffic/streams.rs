@@ -3,7 +3,7 @@
 
 use tabane_proto::{Nature, PolicyKind};
 
-use crate::traffic::prelude::*;
+use crate::traffic::stage::*;
 
 /// Rates that a busy machine fills: of equal links, and of one beside others that carry a tenth of it.
 const EQUAL: Bitrate = Bitrate::mbit(50);

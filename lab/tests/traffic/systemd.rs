@@ -8,7 +8,7 @@ use tabane_kit::prerequisites::{STRACE, SYSTEMD};
 use tempfile::NamedTempFile;
 
 use crate::traffic::page::require_web;
-use crate::traffic::prelude::*;
+use crate::traffic::stage::*;
 
 /// As packaged.
 const UNIT: &[u8] = include_bytes!("../../../packaging/tabane@.service");

@@ -4,8 +4,8 @@
 use nix::sys::signal::{Signal, kill};
 
 use crate::traffic::faults::carry;
-use crate::traffic::prelude::*;
 use crate::traffic::screens::{self, SMALL, Terminal};
+use crate::traffic::stage::*;
 
 /// Bytes of a transfer that is under way while a link dies.
 const FILE: u64 = 24 << 20;

@@ -7,7 +7,7 @@ use tabane_kit::prerequisites::TSHARK;
 use tabane_kit::process::Ending;
 use tempfile::TempDir;
 
-use crate::traffic::prelude::*;
+use crate::traffic::stage::*;
 
 /// Cells of a link that may be between a counter and the capture at one end of a trace: in the NIC's queue, or heartbeats.
 const UNDER_WAY: u64 = 100;

@@ -10,7 +10,7 @@ use tabane_kit::prerequisites::require_program;
 
 use crate::traffic::data_path::PROGRAMS;
 use crate::traffic::faults::carry;
-use crate::traffic::prelude::*;
+use crate::traffic::stage::*;
 
 /// Replacements in one transfer.
 const ROUNDS: usize = 10;

@@ -3,7 +3,7 @@
 use tabane_kit::status::paths_up;
 
 use crate::traffic::faults::{NOTICED, carry, since, within};
-use crate::traffic::prelude::*;
+use crate::traffic::stage::*;
 
 /// Bytes of each transfer.
 const FILE: u64 = 16 << 20;

@@ -7,7 +7,7 @@ use nix::sys::socket::{getsockopt, sockopt};
 use rustix::process::{Pid, PidfdFlags, PidfdGetfdFlags, pidfd_getfd, pidfd_open};
 use tabane_kit::workload::sequence::Outcome;
 
-use crate::traffic::prelude::*;
+use crate::traffic::stage::*;
 
 /// Files that are looked at: on a busy machine one may leave in single cells.
 const FILES: usize = 5;

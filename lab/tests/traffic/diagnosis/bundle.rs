@@ -8,7 +8,7 @@ use socket2::Socket;
 
 use self::Deed::{Do, Run};
 use super::{Group, Way, doctor, named};
-use crate::traffic::prelude::*;
+use crate::traffic::stage::*;
 
 /// The link that is broken.
 pub(super) const BROKEN: usize = 1;

@@ -9,7 +9,7 @@ use tabane_kit::machine::processors as processors_of_the_machine;
 use super::nics::{BROKEN, Staged, over, staged};
 use super::{Group, Said, Way, why};
 use crate::traffic::data_path::wrapped;
-use crate::traffic::prelude::*;
+use crate::traffic::stage::*;
 
 /// What a link carries: so little that a busy machine fills it.
 const RATE: Bitrate = Bitrate::mbit(20);

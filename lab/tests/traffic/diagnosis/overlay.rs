@@ -14,7 +14,7 @@ use tabane_kit::topology::address;
 use super::bundle::Deed::{Do, Run};
 use super::bundle::{BROKEN, Fault, ethtool, of_table, one_by_one, renew};
 use super::{Group, Way};
-use crate::traffic::prelude::*;
+use crate::traffic::stage::*;
 
 /// The NIC that stands on nothing.
 const OVERLAY: &str = "eth9";

@@ -6,7 +6,7 @@ use std::process::Command;
 use tabane_kit::prerequisites::Tool;
 
 use super::{SERVICE, addressed, has_no_rights_of_root, main_process, whole, with_machine, with_peer};
-use crate::traffic::prelude::*;
+use crate::traffic::stage::*;
 
 const CC: Tool = Tool { program: "cc", package: "gcc" };
 const SOURCE: &[u8] = include_bytes!("taken.c");

@@ -2,7 +2,7 @@
 //! starts, which becomes somebody else.
 
 use super::{KEY, SERVICE, addressed, analysed, has_no_rights_of_root, whole, with_machine, with_peer};
-use crate::traffic::prelude::*;
+use crate::traffic::stage::*;
 
 /// As packaged.
 const UNIT: &[u8] = include_bytes!("../../../../packaging/tabane-web.service");
