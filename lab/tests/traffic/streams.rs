@@ -13,7 +13,7 @@ const SLOWER: Bitrate = Bitrate::mbit(10);
 pub(crate) fn cases() -> Vec<Case> {
     let mut cases = vec![
         Case::new("a_turn_of_round_robin_is_as_long_as_it_is_stated", DAEMON, turns),
-        Case::light("a_slow_peer_costs_a_fast_one_nothing", DAEMON, slow_peer),
+        Case::new("a_slow_peer_does_not_hold_up_a_fast_one", DAEMON, slow_peer),
     ];
     cases.extend(PolicyKind::ALL.map(|policy| {
         let name = format!("tcp_with_policy_{}", policy.name().replace('-', "_"));
@@ -141,9 +141,6 @@ const SLOW_BYTES: u64 = 512 << 10;
 const UNDER_WAY: u64 = 64 << 10;
 /// A file for the fast peer: a third of a second.
 const FAST_BYTES: u64 = 8 << 20;
-/// Least part of its rate that the fast peer keeps.
-const KEPT_MIN: f64 = 0.95;
-const SLOW_ROUNDS: usize = 3;
 
 /// Host 1 reaches host 2 by the first link alone, and host 3 by the second.
 fn slow_peer() -> Result<()> {
@@ -160,25 +157,14 @@ fn slow_peer() -> Result<()> {
     }
 
     let [sender, fast, slow] = topology.hosts() else { unreachable!("three hosts were planned") };
-    let alone = median_gbps(sender, fast)?;
     let source = Source::random(SLOW_BYTES, 2);
     let transfer = Transfer::start(sender, slow, SocketAddr::new(address(2), 0), source)?;
     let arrived = || received_bytes(slow, [&topology.nics()[1]]).map(|[bytes]| bytes);
     wait_for("bytes at the slow peer", Duration::from_secs(10), || {
         Ok(arrived()?.ge(&UNDER_WAY).then_some(()))
     })?;
-    let beside = median_gbps(sender, fast)?;
-    ensure!(arrived()? < SLOW_BYTES, "the slow peer's file has arrived too soon to be beside anything");
-    let kept = beside / alone;
-    ensure!(kept >= KEPT_MIN, "{beside:.3} Gbit/s beside a slow peer, {alone:.3} alone: {kept:.2}");
-
+    send_file(sender, fast, address(1), FAST_BYTES)?;
+    ensure!(arrived()? < SLOW_BYTES, "the fast peer's file waits for the slow peer's");
     whole(transfer).context("the slow peer's file")?;
     Bundle::stop_all(bundles)
-}
-
-fn median_gbps(from: &Namespace, to: &Namespace) -> Result<f64> {
-    let rates = (0..SLOW_ROUNDS).map(|_| Ok(send_file(from, to, address(1), FAST_BYTES)?.gbps()));
-    let mut rates = rates.collect::<Result<Vec<_>>>()?;
-    rates.sort_by(f64::total_cmp);
-    Ok(rates[SLOW_ROUNDS / 2])
 }
