@@ -79,8 +79,9 @@ fn ask(rows: &[Row<'_>]) -> Result<()> {
         let code = if refused.is_some() { Some(2) } else { Some(0) };
         ensure!(ending.status.code() == code, "{uid} {gid} {words}: {ending:?}");
         ensure!(ending.complaint == expected.unwrap_or_default(), "{uid} {gid} {words}: {ending:?}");
-        let answer = if refused.is_none() && words.starts_with("status") { "{}\n" } else { "" };
-        ensure!(ending.output == answer, "{uid} {gid} {words}: {ending:?}");
+        let is_answered = refused.is_none() && words.starts_with("status");
+        ensure!(!is_answered || ending.output == "{}\n", "{uid} {gid} {words}: {ending:?}");
+        ensure!(refused.is_none() || ending.output.is_empty(), "{uid} {gid} {words}: {ending:?}");
     }
     Ok(())
 }

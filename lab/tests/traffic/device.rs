@@ -101,11 +101,9 @@ fn changes(host: &Namespace) -> Result<u64> {
 
 /// Waits until the carrier is off, which has to be the only change since it was changed so often.
 fn off(host: &Namespace, before: u64, within: Duration) -> Result<()> {
-    let began = Instant::now();
-    wait_for("no carrier", 2 * within, || {
+    wait_for("no carrier", within, || {
         Ok(host.ip(&format!("link show {DEVICE}"))?.contains("NO-CARRIER").then_some(()))
     })?;
-    ensure!(began.elapsed() <= within, "the carrier went after {:?}, not {within:?}", began.elapsed());
     let changed = changes(host)? - before;
     ensure!(changed == 1, "the carrier changed {changed} times");
     Ok(())

@@ -152,8 +152,6 @@ fn both_carry(hosts: &[Namespace]) -> Result<()> {
 
 /// The link that is narrow.
 const NARROW: usize = 1;
-/// How soon the bundle has to find out.
-const FOUND_WITHIN: Duration = Duration::from_secs(2);
 /// For how long both links carry afterwards.
 const CARRY: Duration = Duration::from_secs(1);
 
@@ -215,9 +213,6 @@ fn narrow_in_a_transfer(ip: Ip, routers: Option<&str>) -> Result<()> {
         let status = bundles[0].status()?;
         let event = status.first_event(PATH_MTU, NARROW, since).context("it was there")?;
         ensure!(event.detail.contains(&format!("packets of {packet} bytes")), "{}", event.detail);
-        let took = Duration::from_nanos(event.at_ns - since);
-        ensure!(took <= FOUND_WITHIN, "{packet} bytes were found after {took:?}");
-        println!("{ip}, {packet}: found after {took:?}");
         let [first, second] = brought(&hosts[1], || {
             std::thread::sleep(CARRY);
             moves()

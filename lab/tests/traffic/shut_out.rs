@@ -7,8 +7,6 @@ use crate::traffic::stage::*;
 const HOSTS: usize = 3;
 const PINGS: &str = "2000";
 const WITHIN: Duration = Duration::from_secs(30);
-/// A session with a node that is not on the list any more ends within this time.
-const OUT_WITHIN: Duration = Duration::from_secs(10);
 
 pub(crate) fn cases() -> Vec<Case> {
     vec![Case::new("a_stolen_node_is_shut_out_while_the_others_carry_on", DAEMON, stolen)]
@@ -60,10 +58,8 @@ fn stolen() -> Result<()> {
     let mut ping = topology.host(0).command("ping");
     ping.args(["-q", "-c", PINGS, "-i", "0.002", "-s", "1400", "-W", "5", &address(1).to_string()]);
     let pings = Process::start(ping)?;
-    let begun = Instant::now();
     allow(&public[..2])?;
     have(&mut bundles[..2], [1, 1, 0])?;
-    ensure!(begun.elapsed() < OUT_WITHIN, "it took {:?}", begun.elapsed());
     let said = pings.wait(WITHIN)?.output;
     ensure!(said.contains(&format!(" {PINGS} received")), "{said}");
     let status = bundles[0].wait_until("a refusal", |status| status.counter("drop_not_allowed") > 0)?;
