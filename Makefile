@@ -310,7 +310,7 @@ NIGHTLY = rustup run nightly rustc --version >/dev/null 2>&1 || { echo "needs a 
 
 # The daemon under AddressSanitizer while it carries traffic: a byte that it reads or writes beside its memory ends it. C libraries
 # are built as ever, and Rust's own library, too.
-ASAN_TRIALS := test(tcp_with_policy_) + test(cells_cross_) + test(/(^|::)a_daemon_/) + test(kernel_path_carries)
+ASAN_TRIALS := test(tcp_with_policy_) + test(cells_cross_) + test(a_daemon_with_af_xdp) + test(ethernet_links_) + test(a_node_dies_returns) + test(kernel_path_carries)
 # Leaks are looked for by a process that traces the daemon, which the daemon's sandbox forbids. The trials run one by one, since this
 # daemon takes three times the processor time.
 asan: test-tools

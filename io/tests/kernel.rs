@@ -22,11 +22,14 @@ mod kernel_tap;
 mod kernel_udp;
 mod kernel_wires;
 
+use std::net::UdpSocket;
+
 use anyhow::{Result, ensure};
 use libtest_mimic::{Arguments, Trial};
 use nix::sched::CloneFlags;
+use tabane_io::UdpSpec;
 use tabane_netns::needs::{IP, TC, is_all_powerful, require, require_tun, require_xdp, trial};
-use tabane_netns::{Namespace, leave_the_world};
+use tabane_netns::{Cable, Namespace, leave_the_world};
 
 /// What a test needs of the machine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -96,6 +99,35 @@ fn check(need: Need, is_root: bool) -> Result<()> {
         Need::Xdp => require_xdp()?,
     }
     Ok(())
+}
+
+/// A UDP link at `nic` as tests ask for it.
+fn udp(nic: &str) -> UdpSpec {
+    UdpSpec {
+        nic: nic.to_owned(),
+        local: None,
+        both_families: false,
+        port: 7420,
+        gso: true,
+        gro: true,
+        receive_buffer: 400_000,
+        send_buffer: 400_000,
+        multicast: None,
+    }
+}
+
+/// Sockets at both ends of a cable, at these ports.
+fn sockets(cable: &Cable, ports: [u16; 2]) -> [UdpSocket; 2] {
+    [
+        cable.left.run(|| UdpSocket::bind(("10.0.0.1", ports[0])).unwrap()),
+        cable.right.run(|| UdpSocket::bind(("10.0.0.2", ports[1])).unwrap()),
+    ]
+}
+
+/// A veth pair `ethN` and `portN` whose ends are up.
+fn add_veth(host: &Namespace, number: usize) {
+    host.ip(&format!("link add eth{number} type veth peer name port{number}")).unwrap();
+    ["eth", "port"].into_iter().for_each(|end| drop(host.ip(&format!("link set {end}{number} up")).unwrap()));
 }
 
 /// Limits what `nic` sends to 5 Mbit/s, with a burst that lets one GSO packet through whole.

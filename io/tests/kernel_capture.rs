@@ -9,7 +9,7 @@ use tabane_io::{PacketSocket, ether};
 
 use tabane_netns::{Cable, Namespace};
 
-use crate::{Need, Test};
+use crate::{Need, Test, sockets};
 
 pub(crate) const TESTS: &[Test] = tests!("capture";
     Namespaces:
@@ -63,8 +63,7 @@ fn ending<'a>(kept: &'a [Kept], words: &'a [&[u8]]) -> impl Iterator<Item = (&'a
 
 /// A datagram from the left to the right, or back, and its way through both sockets.
 fn send(cable: &Cable, ports: [u16; 2], to_the_right: bool, word: &[u8]) {
-    let near = cable.left.run(|| UdpSocket::bind(("10.0.0.1", ports[0])).unwrap());
-    let far = cable.right.run(|| UdpSocket::bind(("10.0.0.2", ports[1])).unwrap());
+    let [near, far] = sockets(cable, ports);
     let (from, to) = if to_the_right { (near, far) } else { (far, near) };
     from.send_to(word, to.local_addr().unwrap()).unwrap();
     to.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
@@ -107,7 +106,7 @@ fn of_all_packets_the_cells() {
             [&[0; HEADER][..], &[0xff; 6], &[2, 0, 0, 0, 0, 9], &kind.to_be_bytes(), &port.to_be_bytes()];
         near.send(&[&frame.concat()[..], &[0; 42], word.as_bytes()].concat()).unwrap();
     }
-    let [one, two] = [cable.link_local[0], cable.link_local[1]].map(|address| address);
+    let [one, two] = cable.link_local;
     let index = |host: &Namespace, nic: &str| host.run(|| tabane_io::netlink::nic(nic).unwrap().index);
     let (left, right) = (index(&cable.left, "left"), index(&cable.right, "right"));
     let near = cable.left.run(|| UdpSocket::bind(std::net::SocketAddrV6::new(one, PORT, 0, left)).unwrap());
@@ -152,8 +151,7 @@ fn what_is_lost_is_counted() {
     let cable = Cable::new().unwrap();
     let small = CaptureSpec { blocks: 2, block_bytes: 4096, ..spec(Wanted::Cells(PORT..=PORT)) };
     let mut capture = open(&cable, small);
-    let near = cable.left.run(|| UdpSocket::bind(("10.0.0.1", PORT)).unwrap());
-    let far = cable.right.run(|| UdpSocket::bind("10.0.0.2:5002").unwrap());
+    let [near, far] = sockets(&cable, [PORT, 5002]);
     for _ in 0..PACKETS {
         near.send_to(&[7; 400], far.local_addr().unwrap()).unwrap();
     }
@@ -170,8 +168,7 @@ fn one_packet_in_so_many() {
     // Nobody takes blocks meanwhile, so that they have to last.
     let wanted = Wanted::OneIn(u32::try_from(ONE_IN).unwrap());
     let mut capture = open(&cable, CaptureSpec { delay: Duration::from_millis(300), ..spec(wanted) });
-    let near = cable.left.run(|| UdpSocket::bind("10.0.0.1:5001").unwrap());
-    let far = cable.right.run(|| UdpSocket::bind("10.0.0.2:5002").unwrap());
+    let [near, far] = sockets(&cable, [5001, 5002]);
     for _ in 0..PACKETS {
         near.send_to(b"datagram", far.local_addr().unwrap()).unwrap();
         far.recv(&mut [0; 64]).unwrap();

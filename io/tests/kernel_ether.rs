@@ -1,7 +1,7 @@
 //! Ethernet links on a veth pair: what the kernel does with frames of an EtherType of their own.
 
 use std::io::IoSlice;
-use std::net::{SocketAddr, UdpSocket};
+use std::net::SocketAddr;
 
 use tabane_io::packet::HEADER;
 use tabane_io::{Engine, EtherLink, EtherSpec, Link, PacketSocket, ReceiveBuffer, Sent};
@@ -10,7 +10,7 @@ use tabane_engine::reclaim::Method;
 
 use tabane_netns::{Cable, until};
 
-use crate::{Need, Test, shape};
+use crate::{Need, Test, shape, sockets};
 
 pub(crate) const TESTS: &[Test] = tests!("ether";
     Namespaces:
@@ -220,8 +220,7 @@ fn xdp_program_passes_what_is_not_ours_and_leaves_with_the_link() {
         ("ether/packet", Some("AF_XDP"))
     );
 
-    let receiver = cable.right.run(|| UdpSocket::bind("10.0.0.2:0").unwrap());
-    let sender = cable.left.run(|| UdpSocket::bind("10.0.0.1:0").unwrap());
+    let [sender, receiver] = sockets(&cable, [0, 0]);
     sender.send_to(b"passes", receiver.local_addr().unwrap()).unwrap();
     let mut room = [0; 16];
     assert_eq!(receiver.recv(&mut room).unwrap(), 6);

@@ -13,19 +13,16 @@ use crate::{Need, Test};
 
 pub(crate) const TESTS: &[Test] = tests!("netlink";
     Nothing: stop_requests_wake_the_poll;
-    Tun: device_settings_take_effect, noqueue_is_accepted_on_a_tap;
+    Tun: device_settings_take_effect;
     Namespaces:
         carrier_loss_and_removal_are_reported, address_changes_are_reported,
         programs_of_a_namespace_see_its_devices;
 );
 
-fn tap() -> TapSpec {
-    TapSpec { name: "tb0".into(), queues: 1, offload: Offload::ALL }
-}
-
 fn device_settings_take_effect() {
     Namespace::new().unwrap().run(|| {
-        let (tap, _queues) = Tap::open(&tap()).unwrap();
+        let spec = TapSpec { name: "tb0".into(), queues: 1, offload: Offload::ALL };
+        let (tap, _queues) = Tap::open(&spec).unwrap();
         let settings = DeviceSettings {
             mtu: Some(9000),
             up: Some(true),
@@ -36,13 +33,6 @@ fn device_settings_take_effect() {
         let nic = netlink::nic("tb0").unwrap();
         assert_eq!((nic.mtu, nic.admin_up, nic.tx_queue_len), (9000, true, 64));
         assert_eq!((nic.mac, nic.gso_max_size), (Some([2, 0, 0, 0, 0, 7]), 65_536));
-    });
-}
-
-fn noqueue_is_accepted_on_a_tap() {
-    Namespace::new().unwrap().run(|| {
-        let (tap, _queues) = Tap::open(&tap()).unwrap();
-        netlink::set_device(tap.index(), &DeviceSettings { up: Some(true), ..Default::default() }).unwrap();
         netlink::set_qdisc_noqueue(tap.index()).unwrap();
         assert_eq!(netlink::nic("tb0").unwrap().qdisc, "noqueue");
     });

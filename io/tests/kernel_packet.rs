@@ -1,7 +1,7 @@
 //! Packet sockets on a veth pair.
 
 use std::io::IoSlice;
-use std::net::{SocketAddr, UdpSocket};
+use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
 use tabane_io::packet::{FRAME_MAX, HEADER};
@@ -9,7 +9,7 @@ use tabane_io::{Link, PacketSocket, Sent, UdpLink, UdpSpec};
 
 use tabane_netns::{Cable, until};
 
-use crate::{Need, Test};
+use crate::{Need, Test, sockets, udp};
 
 pub(crate) const TESTS: &[Test] = tests!("packet";
     Namespaces:
@@ -28,7 +28,8 @@ const GSO_UDP: u8 = 5;
 fn a_run_comes_whole_unless_the_sender_has_to_segment_it() {
     let cable = Cable::new().unwrap();
     let far = cable.right.run(|| PacketSocket::open("right").unwrap());
-    let mut near = cable.left.run(|| UdpLink::bind(&spec()).unwrap());
+    let local = Some("10.0.0.1".parse().unwrap());
+    let mut near = cable.left.run(|| UdpLink::bind(&UdpSpec { local, ..udp("left") }).unwrap());
     assert_eq!(lengths_of_a_run(&mut near, &far), [HEADERS + CELLS * CELL]);
     cable.left.ip("link set left gso_max_segs 1").unwrap();
     assert_eq!(lengths_of_a_run(&mut near, &far), [HEADERS + CELL; CELLS]);
@@ -37,8 +38,7 @@ fn a_run_comes_whole_unless_the_sender_has_to_segment_it() {
 fn what_leaves_through_the_nic_is_not_seen() {
     let cable = Cable::new().unwrap();
     let socket = cable.right.run(|| PacketSocket::open("right").unwrap());
-    let sender = cable.right.run(|| UdpSocket::bind("10.0.0.2:0").unwrap());
-    let receiver = cable.left.run(|| UdpSocket::bind("10.0.0.1:0").unwrap());
+    let [receiver, sender] = sockets(&cable, [0, 0]);
     sender.send_to(b"out", receiver.local_addr().unwrap()).unwrap();
     receiver.recv(&mut [0; 8]).unwrap();
     let mut frame = vec![0; FRAME_MAX];
@@ -53,7 +53,7 @@ fn a_frame_comes_with_its_age() {
     let cable = Cable::new().unwrap();
     let socket = cable.right.run(|| PacketSocket::open("right").unwrap());
     socket.stamp().unwrap();
-    let sender = cable.left.run(|| UdpSocket::bind("10.0.0.1:0").unwrap());
+    let [sender, _] = sockets(&cable, [0, 0]);
     let mut frame = vec![0; FRAME_MAX];
     // The kernel begins to stamp some time after it was asked (`net_enable_timestamp` leaves that to a work queue).
     until("a datagram that was stamped when it came", || {
@@ -87,20 +87,6 @@ fn a_vlan_tag_comes_beside_its_frame() {
             (frame[HEADER..length] == [&addresses[..], &rest].concat()).then_some(tag)
         });
         assert_eq!(found, tag);
-    }
-}
-
-fn spec() -> UdpSpec {
-    UdpSpec {
-        nic: "left".to_owned(),
-        local: Some("10.0.0.1".parse().unwrap()),
-        both_families: false,
-        port: 7420,
-        gso: true,
-        gro: false,
-        receive_buffer: 400_000,
-        send_buffer: 400_000,
-        multicast: None,
     }
 }
 

@@ -11,7 +11,7 @@ use tabane_io::{
 
 use tabane_netns::{Cable, Namespace, until};
 
-use crate::{Need, Test, shape};
+use crate::{Need, Test, shape, udp};
 
 pub(crate) const TESTS: &[Test] = tests!("udp";
     Namespaces:
@@ -24,20 +24,6 @@ pub(crate) const TESTS: &[Test] = tests!("udp";
 const PORT: u16 = 7420;
 /// A cell on a link of MTU 1500 over IPv6.
 const CELL: usize = 1452;
-
-fn spec(nic: &str) -> UdpSpec {
-    UdpSpec {
-        nic: nic.to_owned(),
-        local: None,
-        both_families: false,
-        port: PORT,
-        gso: true,
-        gro: true,
-        receive_buffer: 400_000,
-        send_buffer: 400_000,
-        multicast: None,
-    }
-}
 
 /// A link at each end of a cable.
 struct Pair {
@@ -55,7 +41,7 @@ impl Pair {
     fn with(change: impl Fn(&mut UdpSpec) + Sync) -> Self {
         let cable = Cable::new().unwrap();
         let bind = |host: &Namespace, nic| {
-            let mut spec = spec(nic);
+            let mut spec = udp(nic);
             change(&mut spec);
             host.run(|| UdpLink::bind(&spec).unwrap())
         };
@@ -136,7 +122,7 @@ fn a_refusal_of_gso_loses_nothing() {
     let cable = Cable::new().unwrap();
     let [left, right]: [IpAddr; 2] = ["10.0.0.1", "10.0.0.2"].map(|text| text.parse().unwrap());
     let bind = |host: &Namespace, nic, local| {
-        host.run(|| UdpLink::bind(&UdpSpec { local: Some(local), ..spec(nic) }).unwrap())
+        host.run(|| UdpLink::bind(&UdpSpec { local: Some(local), ..udp(nic) }).unwrap())
     };
     let (mut from, mut to) = (bind(&cable.left, "left", left), bind(&cable.right, "right", right));
     refuse_gso(&from, true);
@@ -203,9 +189,9 @@ fn hellos_reach_the_other_side_only() {
 fn nics_share_a_port() {
     let cable = Cable::new().unwrap();
     cable.left.run(|| {
-        let _left = UdpLink::bind(&spec("left")).unwrap();
-        let _lo = UdpLink::bind(&spec("lo")).unwrap();
-        let error = UdpLink::bind(&spec("left")).unwrap_err();
+        let _left = UdpLink::bind(&udp("left")).unwrap();
+        let _lo = UdpLink::bind(&udp("lo")).unwrap();
+        let error = UdpLink::bind(&udp("left")).unwrap_err();
         assert!(error.to_string().starts_with("UDP port 7420 on NIC left is taken"), "{error}");
     });
 }
@@ -213,7 +199,7 @@ fn nics_share_a_port() {
 fn a_nic_that_is_down_is_reported() {
     let cable = Cable::new().unwrap();
     cable.left.ip("link set left down").unwrap();
-    let error = cable.left.run(|| UdpLink::bind(&spec("left")).unwrap_err());
+    let error = cable.left.run(|| UdpLink::bind(&udp("left")).unwrap_err());
     assert!(matches!(error, LinkError::NicDown { .. }));
     assert_eq!(error.to_string(), "NIC left is down: bring it up with `ip link set left up`");
 }

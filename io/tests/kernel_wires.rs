@@ -10,7 +10,7 @@ use tabane_io::segment::shared_segments;
 
 use tabane_netns::{Cable, Namespace, until};
 
-use crate::{Need, Test};
+use crate::{Need, Test, add_veth};
 
 const WAIT: Duration = Duration::from_millis(100);
 
@@ -25,11 +25,7 @@ fn a_frame_to_all_shows_a_shared_segment() {
     let host = Namespace::new().unwrap();
     host.ip("link add br0 type bridge").unwrap();
     host.ip("link set br0 up").unwrap();
-    for (nic, port) in [("eth1", "port1"), ("eth2", "port2"), ("eth3", "port3")] {
-        host.ip(&format!("link add {nic} type veth peer name {port}")).unwrap();
-        host.ip(&format!("link set {nic} up")).unwrap();
-        host.ip(&format!("link set {port} up")).unwrap();
-    }
+    (1..=3).for_each(|number| add_veth(&host, number));
     host.ip("link set port1 master br0").unwrap();
     host.ip("link set port2 master br0").unwrap();
     let names = ["eth1", "eth2", "eth3", "absent"].map(str::to_owned);
@@ -62,32 +58,27 @@ fn what_arrives_is_heard_and_so_is_its_refusal() {
 
 fn the_nic_of_a_route_follows_the_source() {
     let host = Namespace::new().unwrap();
-    for (number, nic) in [(1, "eth1"), (2, "eth2")] {
-        host.ip(&format!("link add {nic} type veth peer name port{number}")).unwrap();
-        host.ip(&format!("address add 10.0.{number}.1/24 dev {nic}")).unwrap();
-        host.ip(&format!("link set {nic} up")).unwrap();
-        host.ip(&format!("link set port{number} up")).unwrap();
+    for number in [1, 2] {
+        add_veth(&host, number);
+        host.ip(&format!("address add 10.0.{number}.1/24 dev eth{number}")).unwrap();
     }
     host.ip("route add default via 10.0.1.2").unwrap();
     host.ip("rule add from 10.0.2.1 table 7").unwrap();
     host.ip("route add default via 10.0.2.2 dev eth2 table 7").unwrap();
+    let address = |text: &str| text.parse().unwrap();
+    let far = address("192.0.2.9");
     host.run(|| {
-        let address = |text: &str| text.parse().unwrap();
         let [first, second] = ["eth1", "eth2"].map(|name| Some(nic(name).unwrap().index));
-        let far = address("192.0.2.9");
         assert_eq!(route_to(far, address("10.0.1.1")).unwrap(), first);
         assert_eq!(route_to(far, address("10.0.2.1")).unwrap(), second);
     });
     host.ip("route delete default via 10.0.1.2").unwrap();
-    host.run(|| {
-        let address = |text: &str| text.parse().unwrap();
-        assert_eq!(route_to(address("192.0.2.9"), address("10.0.1.1")).unwrap(), None);
-    });
+    assert_eq!(host.run(|| route_to(far, address("10.0.1.1")).unwrap()), None);
 }
 
 fn what_a_nic_stands_on_is_known() {
     let host = Namespace::new().unwrap();
-    host.ip("link add eth1 type veth peer name port1").unwrap();
+    add_veth(&host, 1);
     host.ip("link add mac1 link eth1 type macvlan mode bridge").unwrap();
     host.ip("link add br0 type bridge").unwrap();
     host.ip("link set port1 master br0").unwrap();

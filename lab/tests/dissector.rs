@@ -30,9 +30,6 @@ const FRAME: [u8; 14] = [0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 2, 0, 0, 0, 0, 1, 0
 /// A virtio header: a superframe of TCP over IPv4 with ECN, its checksum to be completed.
 const VNET: [u8; 10] = [1, 0x81, 54, 0, 0xa8, 0x05, 34, 0, 16, 0];
 
-/// A trial's name and what it does.
-type Named = (&'static str, fn() -> Result<()>);
-
 /// A block of the document, what the codec writes for it, and whether it reads the values back.
 type Golden = (&'static str, fn() -> Vec<u8>, fn(&[u8]) -> bool);
 
@@ -55,7 +52,7 @@ const GOLDEN: [Golden; 9] = [
     ),
     ("repair", || emitted(|payload| request().emit(payload)), |bytes| Request::parse(bytes) == Ok(request())),
     ("handshake", || initiation().emit(), |bytes| Message::parse(bytes) == Ok(initiation())),
-    ("sealed", || sealed_cell(), opens),
+    ("sealed", sealed_cell, opens),
     (
         "ether",
         || [&ether::ethernet(ether::GROUP, [2, 0, 0, 0, 0, 1])[..], &ether::head(7_420, 50)].concat(),
@@ -63,17 +60,91 @@ const GOLDEN: [Golden; 9] = [
     ),
 ];
 
-const DISSECTED: [Named; 10] = [
-    ("hello", dissected_hello),
-    ("heartbeat", dissected_heartbeat),
-    ("repair", dissected_repair),
-    ("handshake", dissected_handshake),
-    ("records", dissected_records),
-    ("frames", dissected_frames),
-    ("train", dissected_train),
-    ("sealed", dissected_sealed),
-    ("refused", dissected_refused),
-    ("ether", dissected_ether),
+/// What a packet carries, and what tshark shows of it: `FIELD=VALUE`, and `.FIELD` for one of ours.
+type Shown = (&'static str, fn() -> Vec<u8>, &'static str);
+
+/// Values as above. A record's end, a whole one, and one that goes on in the next cell. Frames that lie whole in the cell go on to the
+/// dissector of Ethernet; padding ends the cell. A train is cells of one length but for the last, as a capture on an end point shows them.
+/// Of what is sealed nothing behind the header is read.
+const SHOWN: [Shown; 9] = [
+    (
+        "hello",
+        || cell(&header(Kind::Hello), &emitted(|payload| hello().emit(payload))),
+        ".kind=1 .session=0xbeef .hello.node=02:00:00:00:00:01 .hello.port=7420 \
+         .hello.incarnation=0x1122334455667788 .hello.group=0x0000000000000099 \
+         .hello.session=0x0102 .hello.your_session=0x0000 .hello.cell_max=1452 .hello.link=1 \
+         .hello.workers=1 .hello.takes_uso=1 .hello.leaves=0 .hello.seals=0 .hello.asks=0 \
+         .hello.pauses=0 .hello.ends=0 .hello.drains=0 .hello.states=1 .hello.name=h1 \
+         .hello.receives=50000 .hello.further=0x03 .hello.kernel_mac=02:00:00:00:00:03 \
+         .hello.kernel_port=7421 .hello.kernel_address=fe80::3",
+    ),
+    (
+        "heartbeat",
+        || {
+            let two_links = Heartbeat { sent_links: 2, ..heartbeat() };
+            cell(&header(Kind::Heartbeat), &emitted(|payload| two_links.emit(payload)))
+        },
+        ".kind=2 .heartbeat.sent_at=1 .heartbeat.echo=2 .heartbeat.echo_age=3 .heartbeat.serial=9 \
+         .heartbeat.departed=4,0 .heartbeat.queued=5,0 .heartbeat.next=6 .heartbeat.count=7 \
+         .heartbeat.skew=8 .heartbeat.up=1 .heartbeat.delay=16702650 .heartbeat.probed_link=0 \
+         .heartbeat.probed=10 .heartbeat.carried_links=1 .heartbeat.carried=11 .heartbeat.padding=0000",
+    ),
+    (
+        "repair",
+        || {
+            let mut two_gaps = request();
+            assert!(two_gaps.push(Gap { link: 0, count: 1, first: 9 }));
+            cell(&header(Kind::Repair), &emitted(|payload| two_gaps.emit(payload)))
+        },
+        ".kind=3 .repair.gaps=2 .repair.link=1,0 .repair.count=23,1 .repair.first=4294967280,9",
+    ),
+    (
+        "handshake",
+        || [initiation().emit(), vec![0xcc; 16], vec![0; 16]].concat(),
+        ".kind=4 .handshake.step=1 .handshake.epoch=2 .handshake.serial=7 \
+         .handshake.node=02:00:00:00:00:01 .handshake.incarnation=0x1122334455667788 \
+         .handshake.addressee=02:00:00:00:00:02 .handshake.body=aabb \
+         .group_tag=cccccccccccccccccccccccccccccccc \
+         .handshake.stamp=00000000000000000000000000000000",
+    ),
+    (
+        "records",
+        || {
+            data(
+                20,
+                &[&[0xaa; 20], &record_of(FRAME.len(), [0; 10], &FRAME), &record_of(3_000, VNET, &FRAME)],
+            )
+        },
+        ".version=1 .kind=0 .epoch=0 .link=1 .lane=10 .link_seq=66051 .lane_seq=4294967294 \
+         .block_offset=20 .record.kind=1,1 .record.length=24,3010 .vnet.flags=0x00,0x01 \
+         .vnet.gso_type=0,1 .vnet.ecn=0,1 .vnet.hdr_len=0,54 .vnet.gso_size=0,1448 \
+         .vnet.csum_start=0,34 .vnet.csum_offset=0,16",
+    ),
+    (
+        "frames",
+        || {
+            let whole = record_of(FRAME.len(), [0; 10], &FRAME);
+            data(0, &[&whole, &whole, &[0; 27]])
+        },
+        ".record.kind=1,1,0 eth.type=0x86dd,0x88b5,0x88b5",
+    ),
+    ("no_record", || data(NO_RECORD, &[&[1; 100]]), ".record.kind= eth.type=0x86dd"),
+    (
+        "train",
+        || {
+            let last = Header { link: 0, link_seq: 9, session: 0x0401, ..header(Kind::Heartbeat) };
+            let last = cell(&last, &emitted(|payload| Heartbeat::default().emit(payload)));
+            [smallest_cell(7), smallest_cell(8), last].concat()
+        },
+        ".kind=0,0,2 .link_seq=7,8,9 .record.length=24,24 _ws.expert.message=",
+    ),
+    (
+        "sealed",
+        sealed_cell,
+        ".kind=0 .epoch=1 .link_seq=7 .session=0x0401 \
+         .sealed=0aa7c4a907c78eff39c671abc9cedae978b9ccc40dbf3c54d4c15a3f \
+         .tag=c2a5aef2784fed2157276917e6f8fdcd",
+    ),
 ];
 
 pub(crate) fn cases() -> Vec<Case> {
@@ -86,9 +157,15 @@ pub(crate) fn cases() -> Vec<Case> {
         })
     });
     let tshark = [Need::Tool(TSHARK)];
-    let dissected = DISSECTED.iter().map(|(name, run)| Case::new(format!("dissected::{name}"), tshark, run));
-    let complete = Case::new("golden::every_block_is_compared", NOTHING, every_block_is_compared);
-    golden.into_iter().chain(dissected).chain([complete]).collect()
+    let shown = SHOWN.map(|(name, packet, fields)| {
+        Case::new(format!("dissected::{name}"), tshark, move || shows(&packet(), fields))
+    });
+    let others = [
+        Case::new("golden::every_block_is_compared", NOTHING, every_block_is_compared),
+        Case::new("dissected::refused", tshark, dissected_refused),
+        Case::new("dissected::ether", tshark, dissected_ether),
+    ];
+    golden.into_iter().chain(shown).chain(others).collect()
 }
 
 // The values, those of the unit tests in `proto`.
@@ -195,6 +272,11 @@ fn cell(header: &Header, payload: &[u8]) -> Vec<u8> {
     bytes
 }
 
+/// A cell of data that begins with a record there.
+fn data(block_offset: u16, payload: &[&[u8]]) -> Vec<u8> {
+    cell(&Header { block_offset, ..header(Kind::Data) }, &payload.concat())
+}
+
 /// The first bytes of a record; the whole of it, if `frame` is.
 fn record_of(frame_length: usize, vnet: [u8; 10], frame: &[u8]) -> Vec<u8> {
     let mut bytes = vec![0; PREFIX];
@@ -267,94 +349,6 @@ fn golden(name: &str) -> Result<Vec<u8>> {
 
 // The dissector against the codec.
 
-fn dissected_hello() -> Result<()> {
-    let cell = cell(&header(Kind::Hello), &emitted(|payload| hello().emit(payload)));
-    shows(
-        &cell,
-        ".kind=1 .session=0xbeef .hello.node=02:00:00:00:00:01 .hello.port=7420 \
-         .hello.incarnation=0x1122334455667788 .hello.group=0x0000000000000099 \
-         .hello.session=0x0102 .hello.your_session=0x0000 .hello.cell_max=1452 .hello.link=1 \
-         .hello.workers=1 .hello.takes_uso=1 .hello.leaves=0 .hello.seals=0 .hello.asks=0 \
-         .hello.pauses=0 .hello.ends=0 .hello.drains=0 .hello.states=1 .hello.name=h1 \
-         .hello.receives=50000 .hello.further=0x03 .hello.kernel_mac=02:00:00:00:00:03 \
-         .hello.kernel_port=7421 .hello.kernel_address=fe80::3",
-    )
-}
-
-fn dissected_heartbeat() -> Result<()> {
-    let two_links = Heartbeat { sent_links: 2, ..heartbeat() };
-    let cell = cell(&header(Kind::Heartbeat), &emitted(|payload| two_links.emit(payload)));
-    shows(
-        &cell,
-        ".kind=2 .heartbeat.sent_at=1 .heartbeat.echo=2 .heartbeat.echo_age=3 .heartbeat.serial=9 \
-         .heartbeat.departed=4,0 .heartbeat.queued=5,0 .heartbeat.next=6 .heartbeat.count=7 \
-         .heartbeat.skew=8 .heartbeat.up=1 .heartbeat.delay=16702650 .heartbeat.probed_link=0 \
-         .heartbeat.probed=10 .heartbeat.carried_links=1 .heartbeat.carried=11 \
-         .heartbeat.padding=0000",
-    )
-}
-
-fn dissected_repair() -> Result<()> {
-    let mut two_gaps = request();
-    assert!(two_gaps.push(Gap { link: 0, count: 1, first: 9 }));
-    let cell = cell(&header(Kind::Repair), &emitted(|payload| two_gaps.emit(payload)));
-    shows(&cell, ".kind=3 .repair.gaps=2 .repair.link=1,0 .repair.count=23,1 .repair.first=4294967280,9")
-}
-
-fn dissected_handshake() -> Result<()> {
-    let cell = [initiation().emit(), vec![0xcc; 16], vec![0; 16]].concat();
-    shows(
-        &cell,
-        ".kind=4 .handshake.step=1 .handshake.epoch=2 .handshake.serial=7 \
-         .handshake.node=02:00:00:00:00:01 .handshake.incarnation=0x1122334455667788 \
-         .handshake.addressee=02:00:00:00:00:02 .handshake.body=aabb \
-         .group_tag=cccccccccccccccccccccccccccccccc \
-         .handshake.stamp=00000000000000000000000000000000",
-    )
-}
-
-/// The end of a record, a whole one, and one that goes on in the next cell.
-fn dissected_records() -> Result<()> {
-    let payload =
-        [vec![0xaa; 20], record_of(FRAME.len(), [0; 10], &FRAME), record_of(3_000, VNET, &FRAME)].concat();
-    let header = Header { block_offset: 20, ..header(Kind::Data) };
-    shows(
-        &cell(&header, &payload),
-        ".version=1 .kind=0 .epoch=0 .link=1 .lane=10 .link_seq=66051 .lane_seq=4294967294 \
-         .block_offset=20 .record.kind=1,1 .record.length=24,3010 .vnet.flags=0x00,0x01 \
-         .vnet.gso_type=0,1 .vnet.ecn=0,1 .vnet.hdr_len=0,54 .vnet.gso_size=0,1448 \
-         .vnet.csum_start=0,34 .vnet.csum_offset=0,16",
-    )
-}
-
-/// Frames that lie whole in the cell go on to the dissector of Ethernet; padding ends the cell.
-fn dissected_frames() -> Result<()> {
-    let whole = record_of(FRAME.len(), [0; 10], &FRAME);
-    let header = Header { block_offset: 0, ..header(Kind::Data) };
-    let padded = cell(&header, &[&whole[..], &whole, &[0; 27]].concat());
-    let continued = cell(&Header { block_offset: NO_RECORD, ..header }, &[1; 100]);
-    shows(&padded, ".record.kind=1,1,0 eth.type=0x86dd,0x88b5,0x88b5")?;
-    shows(&continued, ".record.kind= eth.type=0x86dd")
-}
-
-/// Cells of one length but for the last, as a capture on an end point shows them.
-fn dissected_train() -> Result<()> {
-    let last = Header { link: 0, link_seq: 9, session: 0x0401, ..header(Kind::Heartbeat) };
-    let last = cell(&last, &emitted(|payload| Heartbeat::default().emit(payload)));
-    let train = [smallest_cell(7), smallest_cell(8), last].concat();
-    shows(&train, ".kind=0,0,2 .link_seq=7,8,9 .record.length=24,24 _ws.expert.message=")
-}
-
-/// What a receiver must refuse is named, and nothing behind it is read.
-fn dissected_sealed() -> Result<()> {
-    shows(
-        &golden("sealed")?,
-        ".kind=0 .epoch=1 .link_seq=7 .session=0x0401 \
-         .sealed=0aa7c4a907c78eff39c671abc9cedae978b9ccc40dbf3c54d4c15a3f \
-         .tag=c2a5aef2784fed2157276917e6f8fdcd",
-    )
-}
-
 /// The shortest frame that Ethernet carries: what is behind the cell is padding, and no part of it.
 fn dissected_ether() -> Result<()> {
     const SHORTEST: usize = 60;
@@ -370,6 +364,7 @@ fn dissected_ether() -> Result<()> {
     Ok(())
 }
 
+/// What a receiver must refuse is named, and nothing behind it is read.
 fn dissected_refused() -> Result<()> {
     let hello = cell(&header(Kind::Hello), &emitted(|payload| hello().emit(payload)));
     let with = |index: usize, value: u8| {

@@ -1,9 +1,8 @@
-//! The pages against the programs: commands, options, keys and make targets that they name are there, README.ja.md says what
-//! README.md says, figures that are quoted are those that were measured. Each command, option and key has a trial that observes what it does.
+//! The pages against the programs: commands, options, keys and make targets that they name are there, figures that are quoted are those that
+//! were measured. Each command, option and key has a trial that observes what it does.
 
 mod commands;
 mod figures;
-mod japanese;
 mod pages;
 
 use anyhow::Result;
@@ -21,14 +20,9 @@ pub(crate) fn cases() -> Vec<Case> {
         trial("figures_are_as_measured", figures::are_as_measured),
         trial("a_figure_that_was_not_measured_is_found", figures::mistakes_are_found),
         trial("make_targets_of_the_pages_exist", pages::targets_exist),
-        trial(
-            "the_list_of_limits_names_commands_and_scenarios_that_there_are",
-            pages::limits_name_what_there_is,
-        ),
+        trial("the_list_of_limits_names_what_there_is", pages::limits_name_what_there_is),
         trial("the_image_has_all_programs", pages::the_image_has_all_programs),
         trial("the_summary_of_the_book_lists_every_page", pages::lists_every_page),
         trial("each_page_begins_with_what_its_reader_can_do", pages::begin_with_their_use),
-        trial("a_difference_between_two_readmes_is_found", japanese::differences_are_found),
-        trial("a_japanese_readme_says_what_the_readme_says", japanese::says_the_same),
     ]
 }

@@ -11,6 +11,7 @@ mod beside;
 mod changes;
 mod classes;
 mod configured;
+mod control_access;
 mod data_path;
 mod datagrams;
 mod device;
@@ -33,7 +34,6 @@ mod metrics;
 mod nics;
 mod package;
 mod page;
-mod prelude;
 mod probe;
 mod reorder;
 mod rights;
@@ -69,7 +69,7 @@ pub(crate) fn in_guest() -> Option<Result<()>> {
 pub(crate) fn cases() -> Vec<Case> {
     macro_rules! all { ($($name:ident)*) => { [$($name::cases()),*] }; }
     let groups = all! {
-        addresses beside changes classes configured data_path datagrams device diagnosis engines
+        addresses beside changes classes configured control_access data_path datagrams device diagnosis engines
         environment ether experiments faults first_contact fits_in fleet forwarded frames kernels lab
         live macsec metrics nics package page probe reorder rights routed scenario screens
         service settings shut_out sites streams systemd top traces upgrade window without

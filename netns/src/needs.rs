@@ -38,70 +38,49 @@ pub struct Tool {
     pub package: &'static str,
 }
 
-/// Makes namespaces, NICs and addresses.
-pub const IP: Tool = Tool { program: "ip", package: "iproute2" };
-/// Sets rates and black holes.
-pub const TC: Tool = Tool { program: "tc", package: "iproute2" };
-/// Drives and measures one TCP or UDP flow.
-pub const IPERF3: Tool = Tool { program: "iperf3", package: "iperf3" };
-/// Makes a program use MPTCP.
-pub const MPTCPIZE: Tool = Tool { program: "mptcpize", package: "mptcpize" };
-/// Sets how NICs interrupt.
-pub const ETHTOOL: Tool = Tool { program: "ethtool", package: "ethtool" };
-/// Sets what a team of NICs does.
-pub const TEAMNL: Tool = Tool { program: "teamnl", package: "libteam-utils" };
-/// Emulates the machine of a guest.
-pub const QEMU: Tool = Tool { program: "qemu-system-x86_64", package: "qemu-system-x86" };
-/// Loads kernel modules.
-pub const MODPROBE: Tool = Tool { program: "modprobe", package: "kmod" };
-/// Mounts a guest's files.
-pub const BUSYBOX: Tool = Tool { program: "busybox", package: "busybox-static" };
-/// Serves files.
-pub const NGINX: Tool = Tool { program: "nginx", package: "nginx-light" };
-/// Asks a web server for files.
-pub const WRK: Tool = Tool { program: "wrk", package: "wrk" };
-/// Asks a database, whose programs come with it.
-pub const PGBENCH: Tool = Tool { program: "pgbench", package: "postgresql-contrib" };
-/// Keeps keys and values in memory.
-pub const REDIS: Tool = Tool { program: "redis-server", package: "redis-server" };
-/// Asks it.
-pub const REDIS_BENCHMARK: Tool = Tool { program: "redis-benchmark", package: "redis-tools" };
-/// Serves files by NFS, in user space. What it does with a file system is a package of its own.
-pub const GANESHA: Tool = Tool { program: "ganesha.nfsd", package: "nfs-ganesha nfs-ganesha-vfs" };
-/// Reads files by NFS, in user space.
-pub const NFS_CAT: Tool = Tool { program: "nfs-cat", package: "libnfs-utils" };
-/// Runs a program as another user.
-pub const SETPRIV: Tool = Tool { program: "setpriv", package: "util-linux" };
-/// Starts and watches services.
-pub const SYSTEMD: Tool = Tool { program: "systemd", package: "systemd" };
-/// Shows the system calls of a process, and holds them up.
-pub const STRACE: Tool = Tool { program: "strace", package: "strace" };
-/// Sets how a router translates addresses.
-pub const NFT: Tool = Tool { program: "nft", package: "nftables" };
-/// Has a router forget the ports that it has given.
-pub const CONNTRACK: Tool = Tool { program: "conntrack", package: "conntrack" };
-/// Shows the fields of captured packets.
-pub const TSHARK: Tool = Tool { program: "tshark", package: "tshark" };
-/// Is a terminal without anybody in front of it.
-pub const TMUX: Tool = Tool { program: "tmux", package: "tmux" };
-/// Runs the browser's driver, and builds the page.
-pub const NODE: Tool = Tool { program: "node", package: "nodejs" };
-/// Shows the page.
-pub const CHROMIUM: Tool = Tool { program: "chromium", package: "chromium" };
-/// Gives a container's network a macvlan.
-pub const CNI_MACVLAN: Tool =
-    Tool { program: "/usr/lib/cni/macvlan", package: "containernetworking-plugins" };
-/// Keeps what a fleet's nodes say of themselves.
-pub const ETCD: Tool = Tool { program: "etcd", package: "etcd-server" };
-/// Asks etcd.
-pub const ETCDCTL: Tool = Tool { program: "etcdctl", package: "etcd-client" };
-/// Answers for a zone.
-pub const DNSMASQ: Tool = Tool { program: "dnsmasq", package: "dnsmasq-base" };
+/// A line for each: what it is called here, the program, and the package.
+macro_rules! tools {
+    ($($name:ident: $program:literal of $package:literal;)+) => {
+        $(
+            #[doc = concat!("`", $program, "` of the package ", $package, ".")]
+            pub const $name: Tool = Tool { program: $program, package: $package };
+        )+
+    };
+}
 
-/// Starts the ranks of MPI programs.
-pub const MPIRUN: Tool = Tool { program: "mpirun", package: "openmpi-bin" };
-/// Writes and reads a file.
-pub const BONNIE: Tool = Tool { program: "bonnie++", package: "bonnie++" };
+tools! {
+    IP: "ip" of "iproute2";
+    TC: "tc" of "iproute2";
+    IPERF3: "iperf3" of "iperf3";
+    MPTCPIZE: "mptcpize" of "mptcpize";
+    ETHTOOL: "ethtool" of "ethtool";
+    TEAMNL: "teamnl" of "libteam-utils";
+    QEMU: "qemu-system-x86_64" of "qemu-system-x86";
+    MODPROBE: "modprobe" of "kmod";
+    BUSYBOX: "busybox" of "busybox-static";
+    NGINX: "nginx" of "nginx-light";
+    WRK: "wrk" of "wrk";
+    PGBENCH: "pgbench" of "postgresql-contrib";
+    REDIS: "redis-server" of "redis-server";
+    REDIS_BENCHMARK: "redis-benchmark" of "redis-tools";
+    GANESHA: "ganesha.nfsd" of "nfs-ganesha nfs-ganesha-vfs";
+    NFS_CAT: "nfs-cat" of "libnfs-utils";
+    SETPRIV: "setpriv" of "util-linux";
+    SYSTEMD: "systemd" of "systemd";
+    STRACE: "strace" of "strace";
+    NFT: "nft" of "nftables";
+    CONNTRACK: "conntrack" of "conntrack";
+    TSHARK: "tshark" of "tshark";
+    TMUX: "tmux" of "tmux";
+    NODE: "node" of "nodejs";
+    CHROMIUM: "chromium" of "chromium";
+    CNI_MACVLAN: "/usr/lib/cni/macvlan" of "containernetworking-plugins";
+    ETCD: "etcd" of "etcd-server";
+    ETCDCTL: "etcdctl" of "etcd-client";
+    DNSMASQ: "dnsmasq" of "dnsmasq-base";
+    MPIRUN: "mpirun" of "openmpi-bin";
+    BONNIE: "bonnie++" of "bonnie++";
+}
 
 /// Checks that all `tools` stand in a directory of this process's search path.
 pub fn require(tools: &[Tool]) -> Result<(), Missing> {

@@ -2,11 +2,11 @@
 
 use std::io::{BufRead, BufReader, Read};
 use std::net::TcpListener;
-use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStderr, Command, Output, Stdio};
 
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
+use tempfile::{NamedTempFile, TempPath};
 
 /// The program with these arguments, not yet started.
 fn probe(arguments: &[&str]) -> Command {
@@ -62,20 +62,39 @@ fn interrupt(child: &Child) {
     kill_process(pid, Signal::INT).expect("a living process");
 }
 
-fn kept(name: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/traces").join(name)
+/// What a program reports that is ended as by Ctrl-C once the server's log has these words.
+fn interrupted(server: &mut Server, arguments: &[&str], words: &[&str]) -> Value {
+    let mut child = probe(arguments).arg("--json").stdout(Stdio::piped()).spawn().expect("the binary runs");
+    words.iter().for_each(|word| server.wait_for(word));
+    interrupt(&child);
+    let mut report = String::new();
+    child.stdout.take().expect("piped").read_to_string(&mut report).expect("text");
+    assert!(child.wait().expect("a child").success());
+    serde_json::from_str(&report).expect("JSON")
 }
 
-fn text(path: &Path) -> &str {
-    path.to_str().expect("a path of characters")
+/// A trace of `tests/traces`.
+fn kept(name: &str) -> String {
+    format!("{}/tests/traces/{name}", env!("CARGO_MANIFEST_DIR"))
+}
+
+/// A file for rows that goes with its value, and its path.
+fn csv() -> (TempPath, String) {
+    let path = NamedTempFile::new().expect("a file").into_temp_path();
+    let text = path.to_str().expect("a path of characters").to_owned();
+    (path, text)
+}
+
+/// The rows of a file, without its head.
+fn rows(csv: &str) -> Vec<String> {
+    std::fs::read_to_string(csv).expect("written").lines().skip(1).map(str::to_owned).collect()
 }
 
 #[test]
 fn round_trips_are_measured_written_and_read_again() {
-    let (server, directory) = (Server::start(&[]), tempfile::tempdir().expect("a directory"));
-    let csv = directory.path().join("rtt.csv");
+    let (server, (_file, csv)) = (Server::start(&[]), csv());
     let sizes = ["--sizes", "1,1024,40000", "--rounds", "300", "--window", "all"];
-    let measured = json(&[&["rtt", &server.address, "--csv", text(&csv)], &sizes[..]].concat());
+    let measured = json(&[&["rtt", &server.address, "--csv", &csv], &sizes[..]].concat());
     assert_eq!(measured["source"]["measured"]["played"], 900);
     for (size, bytes) in measured["sizes"].as_array().expect("sizes").iter().zip([1, 1024, 40_000]) {
         assert_eq!((&size["size_bytes"], &size["rtt_us"]["count"]), (&bytes.into(), &300.into()));
@@ -83,7 +102,7 @@ fn round_trips_are_measured_written_and_read_again() {
             ["min", "median", "max"].map(|key| size["rtt_us"][key].as_f64().expect("a time"));
         assert!(0.0 < min && min <= median && median <= max, "{size}");
     }
-    let read = json(&["rtt", "--from", text(&csv)]);
+    let read = json(&["rtt", "--from", &csv]);
     assert_eq!(read["sizes"], measured["sizes"]);
     assert_eq!(read["inversions"], measured["inversions"]);
     server.stop();
@@ -91,14 +110,12 @@ fn round_trips_are_measured_written_and_read_again() {
 
 #[test]
 fn sizes_are_played_in_the_order_of_the_seed() {
-    let (server, directory) = (Server::start(&[]), tempfile::tempdir().expect("a directory"));
+    let (server, (_file, csv)) = (Server::start(&[]), csv());
     let played = |seed: &str| -> Vec<String> {
-        let csv = directory.path().join("rtt.csv");
-        let rounds = ["--rounds", "40", "--window", "all", "--csv", text(&csv), "--seed", seed];
+        let rounds = ["--rounds", "40", "--window", "all", "--csv", &csv, "--seed", seed];
         let report = json(&[&["rtt", &server.address], &rounds[..]].concat());
         assert_eq!(report["source"]["measured"]["seed"].to_string(), seed);
-        let rows = std::fs::read_to_string(&csv).expect("written");
-        rows.lines().skip(1).filter_map(|row| Some(row.rsplit_once(',')?.0.to_owned())).collect()
+        rows(&csv).iter().filter_map(|row| Some(row.rsplit_once(',')?.0.to_owned())).collect()
     };
     let order = played("7");
     assert_eq!((order.len(), played("7") == order, played("8") == order), (80, true, false));
@@ -108,11 +125,9 @@ fn sizes_are_played_in_the_order_of_the_seed() {
 /// Stages are there for each round trip and add up to it; a server that answers small messages late is named as the place.
 #[test]
 fn stages_say_where_round_trips_spend_their_time() {
-    let late = Server::start(&["--delay-below", "64,1000"]);
-    let directory = tempfile::tempdir().expect("a directory");
-    let csv = directory.path().join("stages.csv");
+    let (late, (_file, csv)) = (Server::start(&["--delay-below", "64,1000"]), csv());
     let rounds = ["--stages", "--rounds", "300", "--window", "all", "--sizes", "1,1024,200000"];
-    let measured = json(&[&["rtt", &late.address, "--csv", text(&csv)], &rounds[..]].concat());
+    let measured = json(&[&["rtt", &late.address, "--csv", &csv], &rounds[..]].concat());
     for (size, is_late) in measured["sizes"].as_array().expect("sizes").iter().zip([true, false, false]) {
         assert_eq!(size["stages"]["rounds"], size["rtt_us"]["count"], "{size}");
         let stages = size["stages"]["stages"].as_array().expect("stages");
@@ -126,13 +141,12 @@ fn stages_say_where_round_trips_spend_their_time() {
         "{pair}"
     );
 
-    let rows = std::fs::read_to_string(&csv).expect("written");
-    for row in rows.lines().skip(1) {
+    for row in rows(&csv) {
         let times: Vec<f64> = row.split(',').skip(2).map(|time| time.parse().expect("a time")).collect();
         assert_eq!(times.len(), 9);
         assert!((times[1..].iter().sum::<f64>() - times[0]).abs() < 0.01, "{row}");
     }
-    assert_eq!(json(&["rtt", "--from", text(&csv)])["sizes"], measured["sizes"]);
+    assert_eq!(json(&["rtt", "--from", &csv])["sizes"], measured["sizes"]);
     late.stop();
 }
 
@@ -154,16 +168,15 @@ fn a_larger_message_that_is_faster_is_named_and_nothing_else() {
 
 #[test]
 fn calls_of_send_are_measured_and_all_bytes_arrive() {
-    let (server, directory) = (Server::start(&[]), tempfile::tempdir().expect("a directory"));
-    let csv = directory.path().join("send.csv");
-    let window = ["--calls", "30000", "--window", "10001-30000", "--csv", text(&csv)];
+    let (server, (_file, csv)) = (Server::start(&[]), csv());
+    let window = ["--calls", "30000", "--window", "10001-30000", "--csv", &csv];
     let measured = json(&[&["send", &server.address], &window[..]].concat());
     assert_eq!(measured["source"]["measured"]["received"]["bytes"], 30_000 * 1024);
     let classes = measured["classes"].as_array().expect("classes");
     let in_classes: u64 = classes.iter().filter_map(|class| class["duration_us"]["count"].as_u64()).sum();
     assert_eq!(in_classes + measured["stray"].as_u64().expect("a count"), 20_000);
     assert!(!classes.is_empty(), "20,000 calls without a class");
-    let all = json(&["send", "--from", text(&csv)]);
+    let all = json(&["send", "--from", &csv]);
     assert_eq!(all["duration_us"]["count"], 30_000);
     assert_eq!(all["stretches"], measured["stretches"]);
     server.stop();
@@ -186,25 +199,10 @@ fn calls_are_as_many_and_as_large_as_asked_and_the_send_buffer_as_said() {
 }
 
 #[test]
-fn a_sweep_goes_over_the_protocols_that_are_asked_for() {
-    let server = Server::start(&[]);
-    for protocol in ["tcp", "udp"] {
-        let axes = ["--sizes", "64,1400", "--protocols", protocol, "--seconds", "0.1"];
-        let report = json(&[&["sweep", &server.address], &axes[..]].concat());
-        let rows = report["rows"].as_array().expect("rows");
-        assert_eq!(rows.iter().filter(|row| row["protocol"] == protocol).count(), 2, "{report}");
-        assert_eq!(rows.len(), 2);
-    }
-    server.stop();
-}
-
-#[test]
 fn streams_run_together_and_all_bytes_arrive() {
-    let (server, size) = (Server::start(&[]), 1024.0);
-    let directory = tempfile::tempdir().expect("a directory");
-    let csv = directory.path().join("stream.csv");
+    let (server, size, (_file, csv)) = (Server::start(&[]), 1024.0, csv());
     let stream = ["stream", &server.address, "--senders", "3", "--seconds", "1.5", "--interval", "0.5"];
-    let report = json(&[&stream[..], &["--stagger", "0.5", "--nic", "lo", "--csv", text(&csv)]].concat());
+    let report = json(&[&stream[..], &["--stagger", "0.5", "--nic", "lo", "--csv", &csv]].concat());
     let senders = report["senders"].as_array().expect("senders");
     for (sender, name) in senders.iter().zip(["A", "B", "C"]) {
         let rates: Vec<f64> =
@@ -217,7 +215,7 @@ fn streams_run_together_and_all_bytes_arrive() {
         assert!(received - sent > -0.5 && received - sent < size + 0.5, "{sent} sent, {received} received");
     }
     assert_eq!(senders.len(), 3);
-    assert_eq!(std::fs::read_to_string(&csv).expect("written").lines().count(), 1 + 3 * 3);
+    assert_eq!(rows(&csv).len(), 3 * 3);
     assert_eq!(report["all"]["intervals"], serde_json::json!([1, 3]));
     let cpu = report["all"]["cpu"].as_object().expect("ticks");
     let sum: f64 = cpu.values().filter_map(Value::as_f64).sum();
@@ -242,20 +240,18 @@ fn a_load_that_is_not_reached_is_called_so_in_the_table() {
 
 #[test]
 fn a_sweep_measures_every_combination() {
-    let (server, directory) = (Server::start(&[]), tempfile::tempdir().expect("a directory"));
-    let csv = directory.path().join("sweep.csv");
+    let (server, (_file, csv)) = (Server::start(&[]), csv());
     let axes = ["--sizes", "64,1400", "--mtus", "1500,device", "--connections", "1,3", "--seconds", "0.1"];
-    let report = json(&[&["sweep", &server.address, "--csv", text(&csv)], &axes[..]].concat());
-    let rows = report["rows"].as_array().expect("rows");
-    assert_eq!(rows.len(), 12, "8 of TCP, 4 of UDP");
-    for row in rows {
+    let report = json(&[&["sweep", &server.address, "--csv", &csv], &axes[..]].concat());
+    let measured = report["rows"].as_array().expect("rows");
+    assert_eq!((measured.len(), rows(&csv).len()), (12, 12), "8 of TCP, 4 of UDP");
+    for row in measured {
         assert!(row["failed"].is_null() && row["mbit"].as_f64() > Some(0.0), "{row}");
         let (mbit, kpps, size) = (row["mbit"].as_f64(), row["kpps"].as_f64(), row["size_bytes"].as_f64());
         let (mbit, kpps, size) = (mbit.expect("a rate"), kpps.expect("a rate"), size.expect("a size"));
         assert!((kpps * size * 8e-3 / mbit - 1.0).abs() < 1e-6, "{row}");
         assert!(row["protocol"] == "udp" || row["lost"].as_f64().expect("a part") < 1e-9, "{row}");
     }
-    assert_eq!(std::fs::read_to_string(&csv).expect("written").lines().count(), 13);
     server.stop();
 }
 
@@ -268,7 +264,7 @@ fn a_sweep_sends_each_message_when_the_one_before_was_answered() {
     let rows = report["rows"].as_array().expect("rows");
     assert_eq!(rows.len(), 4);
     for row in rows {
-        assert!(row["answered"] == true && row["failed"].is_null(), "{row}");
+        assert!(row["protocol"] == "tcp" && row["answered"] == true && row["failed"].is_null(), "{row}");
         assert!(row["kpps"].as_f64() > Some(0.0) && row["lost"] == 0.0, "{row}");
     }
     server.stop();
@@ -277,15 +273,9 @@ fn a_sweep_sends_each_message_when_the_one_before_was_answered() {
 #[test]
 fn ctrl_c_ends_the_senders_of_a_stream() {
     let mut server = Server::start(&[]);
-    let mut command = probe(&["stream", &server.address, "--senders", "2", "--seconds", "600", "--json"]);
-    let mut child = command.stdout(Stdio::piped()).spawn().expect("the binary runs");
-    server.wait_for("Sink");
-    server.wait_for("Sink");
-    interrupt(&child);
-    let mut report = String::new();
-    child.stdout.take().expect("piped").read_to_string(&mut report).expect("text");
-    assert!(child.wait().expect("a child").success());
-    let report: Value = serde_json::from_str(&report).expect("JSON");
+    let address = server.address.clone();
+    let stream = ["stream", &address, "--senders", "2", "--seconds", "600"];
+    let report = interrupted(&mut server, &stream, &["Sink", "Sink"]);
     assert_eq!((&report["planned"], report["senders"].as_array().map(Vec::len)), (&600.into(), Some(2)));
     assert!(report["busy"].as_array().expect("intervals").len() < 600);
     // The server has seen the end of both.
@@ -296,19 +286,14 @@ fn ctrl_c_ends_the_senders_of_a_stream() {
 
 #[test]
 fn ctrl_c_keeps_what_was_measured() {
-    for (what, planned) in [("rtt", "20000000"), ("send", "20000000")] {
+    for [what, count, begun, done] in
+        [["rtt", "--rounds", "Echo", "played"], ["send", "--calls", "Sink", "called"]]
+    {
         let mut server = Server::start(&[]);
-        let count = if what == "rtt" { "--rounds" } else { "--calls" };
-        let mut command = probe(&[what, &server.address, count, planned, "--window", "all", "--json"]);
-        let mut child = command.stdout(Stdio::piped()).spawn().expect("the binary runs");
-        server.wait_for(if what == "rtt" { "Echo" } else { "Sink" });
-        interrupt(&child);
-        let mut report = String::new();
-        child.stdout.take().expect("piped").read_to_string(&mut report).expect("text");
-        assert!(child.wait().expect("a child").success());
-        let report: Value = serde_json::from_str(&report).expect("JSON");
-        let source = &report["source"]["measured"];
-        let done = source[if what == "rtt" { "played" } else { "called" }].as_u64().expect("a count");
+        let address = server.address.clone();
+        let words = [what, &address, count, "20000000", "--window", "all"];
+        let source = &interrupted(&mut server, &words, &[begun])["source"]["measured"];
+        let done = source[done].as_u64().expect("a count");
         assert!(done < source["planned"].as_u64().expect("a count"), "{source}");
         server.stop();
     }
@@ -322,9 +307,9 @@ fn the_anomaly_is_found_in_the_trace_that_has_it_and_in_no_other() {
         ("synthetic-bluefield.csv", false),
         ("loopback-rtt.csv", false),
     ] {
-        let report = json(&["rtt", "--from", text(&kept(name))]);
+        let report = json(&["rtt", "--from", &kept(name)]);
         assert_eq!(report["inversions"][0]["anomaly"], has_it, "{name}: {}", report["inversions"]);
-        let output = probe(&["rtt", "--from", text(&kept(name))]).output().expect("the binary runs");
+        let output = probe(&["rtt", "--from", &kept(name)]).output().expect("the binary runs");
         let text = String::from_utf8(output.stdout).expect("text");
         assert_eq!(text.contains("\nanomaly: "), has_it, "{name}: {text}");
     }
@@ -332,7 +317,7 @@ fn the_anomaly_is_found_in_the_trace_that_has_it_and_in_no_other() {
 
 #[test]
 fn classes_and_their_periods_are_found_as_published() {
-    let report = json(&["send", "--from", text(&kept("synthetic-send.csv"))]);
+    let report = json(&["send", "--from", &kept("synthetic-send.csv")]);
     let classes = report["classes"].as_array().expect("classes");
     let periods: Vec<&Value> = classes.iter().map(|class| &class["period"]["lag"]).collect();
     assert_eq!(periods, [25, 25, 328]);
@@ -347,39 +332,20 @@ fn what_cannot_be_done_is_one_sentence() {
     let closed =
         TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr()).expect("loopback");
     let many = (1..=33).map(|size| size.to_string()).collect::<Vec<_>>().join(",");
+    #[rustfmt::skip]
     let cases: [(&[&str], i32, &str); 14] = [
         (&["rtt"], 2, "the following required arguments were not provided: <HOST[:PORT]>"),
         (&["rtt", "127.0.0.1", "--sizes", &many], 2, "--sizes names 33 sizes; allowed: up to 32"),
-        (
-            &["serve", "--delay-below", "9"],
-            2,
-            "invalid value '9' for '--delay-below <BYTES,MICROS>': allowed:",
-        ),
+        (&["serve", "--delay-below", "9"], 2, "invalid value '9' for '--delay-below <BYTES,MICROS>': allowed:"),
         (&["rtt", "127.0.0.1", "--sizes", "0"], 2, "invalid value '0' for '--sizes <BYTES>'"),
-        (
-            &["rtt", "127.0.0.1", "--window", "9-1"],
-            2,
-            "invalid value '9-1' for '--window <FIRST-LAST>': allowed:",
-        ),
-        (
-            &["send", "127.0.0.1", "--calls", "9"],
-            2,
-            "--window 500001-505000 reaches beyond --calls 9; allowed:",
-        ),
+        (&["rtt", "127.0.0.1", "--window", "9-1"], 2, "invalid value '9-1' for '--window <FIRST-LAST>': allowed:"),
+        (&["send", "127.0.0.1", "--calls", "9"], 2, "--window 500001-505000 reaches beyond --calls 9; allowed:"),
         (&["send", "--from", "/nowhere"], 2, "`/nowhere`: No such file"),
         (&["serve", "--listen", "nowhere"], 2, "invalid value 'nowhere' for '--listen <ADDRESS:PORT>'"),
         (&["stream", "127.0.0.1", "--nic", "no-such"], 2, "no NIC `no-such`; allowed: "),
-        (
-            &["stream", "127.0.0.1", "--stagger", "20"],
-            2,
-            "--stagger 20 leaves the later senders no time; allowed:",
-        ),
+        (&["stream", "127.0.0.1", "--stagger", "20"], 2, "--stagger 20 leaves the later senders no time; allowed:"),
         (&["stream", &closed.to_string()], 1, "a sender cannot send: connecting to 127.0.0.1:"),
-        (
-            &["sweep", "127.0.0.1", "--sizes", "65508"],
-            2,
-            "--sizes 65508 does not fit into a UDP datagram; allowed:",
-        ),
+        (&["sweep", "127.0.0.1", "--sizes", "65508"], 2, "--sizes 65508 does not fit into a UDP datagram; allowed:"),
         (&["sweep", "127.0.0.1", "--mtus", "60"], 2, "invalid value '60' for '--mtus <BYTES>': allowed:"),
         (&["rtt", &closed.to_string()], 1, "connecting to 127.0.0.1:"),
     ];

@@ -72,6 +72,15 @@ fn rest(stream: &mut TcpStream) -> Vec<u8> {
     rest
 }
 
+/// What the server says that it took, once nothing more comes.
+fn taken(mut stream: TcpStream) -> Received {
+    stream.shutdown(std::net::Shutdown::Write).expect("closed");
+    match wire::read_line(&mut stream, AT_LAST).expect("answered") {
+        Answer::Received(received) => received,
+        answer => panic!("{answer:?}"),
+    }
+}
+
 #[test]
 fn messages_are_echoed() {
     let stage = Stage::new(Limits::default());
@@ -124,9 +133,7 @@ fn a_sink_says_what_it_took() {
     let stage = Stage::new(Limits::default());
     let (mut stream, _) = stage.ask(&request(Ask::Sink));
     stream.write_all(&vec![7; 3_000_000]).expect("sent");
-    stream.shutdown(std::net::Shutdown::Write).expect("closed");
-    let answer: Answer = wire::read_line(&mut stream, AT_LAST).expect("answered");
-    let Answer::Received(Received { bytes, elapsed_ns, .. }) = answer else { panic!("{answer:?}") };
+    let Received { bytes, elapsed_ns, .. } = taken(stream);
     assert_eq!(bytes, 3_000_000);
     assert!(elapsed_ns > 0);
 }
@@ -139,9 +146,7 @@ fn every_message_of_the_size_that_was_asked_for_is_answered_by_a_byte() {
         stream.write_all(&vec![7; 100_000]).expect("sent");
         stream.read_exact(&mut [0]).expect("answered");
     }
-    stream.shutdown(std::net::Shutdown::Write).expect("closed");
-    let answer: Answer = wire::read_line(&mut stream, AT_LAST).expect("answered");
-    assert!(matches!(answer, Answer::Received(Received { bytes: 300_000, .. })), "{answer:?}");
+    assert_eq!(taken(stream).bytes, 300_000);
 }
 
 #[test]
@@ -149,15 +154,13 @@ fn datagrams_are_counted_and_those_of_strangers_are_not() {
     let stage = Stage::new(Limits::default());
     let [ours, strange] = [(); 2].map(|()| UdpSocket::bind("127.0.0.1:0").expect("loopback"));
     let port = ours.local_addr().expect("bound").port();
-    let (mut stream, answer) = stage.ask(&request(Ask::Datagrams { port }));
+    let (stream, answer) = stage.ask(&request(Ask::Datagrams { port }));
     let Answer::Ready { port: Some(port) } = answer else { panic!("{answer:?}") };
     for length in [0, 1, 700, 65_507] {
         strange.send_to(&[1; 9], ("127.0.0.1", port)).expect("sent");
         ours.send_to(&vec![7; length], ("127.0.0.1", port)).expect("sent");
     }
-    stream.shutdown(std::net::Shutdown::Write).expect("closed");
-    let answer: Answer = wire::read_line(&mut stream, AT_LAST).expect("answered");
-    let Answer::Received(Received { messages, bytes, .. }) = answer else { panic!("{answer:?}") };
+    let Received { messages, bytes, .. } = taken(stream);
     assert_eq!((messages, bytes), (4, 66_208));
     assert!(ours.set_nonblocking(true).is_ok() && ours.recv(&mut [0; 9]).is_err(), "it answered");
 }

@@ -1,5 +1,5 @@
-//! The programs in this machine's kernel: their layout, every frame that they take or refuse (`BPF_PROG_TEST_RUN`), and their
-//! places, which vanish with the process.
+//! The programs in this machine's kernel: their layout, every frame that they take or refuse (`BPF_PROG_TEST_RUN`), and the devices of
+//! the qdisc.
 //!
 //! The process moves into a network namespace of its own before it starts a thread. What cannot run here is reported as ignored,
 //! with the reason in its name.
@@ -39,7 +39,7 @@ const ALL_WORLDS: [(&str, Test); 2] = [
 /// Tests that need the compiled programs alone.
 const COMPILED: [(&str, Test); 1] = [("layout_is_the_same_in_c_and_rust", places::layout_is_the_same)];
 /// Tests that need the right to load them besides.
-const LOADED: [(&str, Test); 18] = [
+const LOADED: [(&str, Test); 17] = [
     ("receive_takes_out_what_a_peer_sent", receive::takes_out),
     ("receive_refuses_every_other_length", receive::refuses_lengths),
     ("receive_does_with_mutated_frames_what_the_rules_say", receive::mutated),
@@ -57,13 +57,9 @@ const LOADED: [(&str, Test); 18] = [
     ("senders_answer_by_the_link_of_the_question", send::answers),
     ("senders_keep_their_links", send::keep_links),
     ("reorder_comes_and_goes_or_says_what_the_kernel_lacks", places::reorder),
-    ("places_vanish_with_a_process_that_is_killed", places::vanish),
 ];
 
 fn main() -> ExitCode {
-    if std::env::args().nth(1).as_deref() == Some(places::HOLD) {
-        return places::hold();
-    }
     let arguments = Arguments::from_args();
     let not_built = tabane_kernel::available().err().map(|error| error.to_string());
     let no_rights = || {

@@ -1,46 +1,16 @@
-//! The places of programs are the process': the kernel takes them away when it is killed.
-
-use std::io::{BufRead, BufReader};
-use std::process::{Command, ExitCode, Stdio};
-use std::time::Duration;
+//! The qdisc's devices come and go with it, and `src/layout.rs` says what `programs/layout.h` says.
 
 use anyhow::{Context, Result, bail};
 use libbpf_rs::HasSize;
 use libbpf_rs::btf::Btf;
 use libbpf_rs::btf::types::{MemberAttr, Struct};
-use libbpf_rs::query::{LinkInfoIter, LinkTypeInfo};
 use tabane_io::netlink::{NetlinkError, nic_names};
+use tabane_kernel::Reorder;
 use tabane_kernel::layout::{
     Config, Counts, LastSegment, Order, Path, Peer, ReorderCounts, Sender, Source, Traffic, Turn, Volume,
 };
 use tabane_kernel::load::{OBJECTS, REORDER};
-use tabane_kernel::{KernelPath, Plan, Reorder};
 use tabane_netns::process::{run, words};
-use tabane_netns::wait_for;
-
-use crate::stage::{PORT, link};
-
-/// Makes this program hold a kernel path until it is killed.
-pub(crate) const HOLD: &str = "--hold";
-/// Longest wait for the kernel.
-const TIMEOUT: Duration = Duration::from_secs(60);
-
-/// Puts the programs at the interface that the second argument names, says so, and waits to be killed, or until nobody holds its input.
-pub(crate) fn hold() -> ExitCode {
-    let index = std::env::args().nth(2).and_then(|index| index.parse().ok()).unwrap_or(0);
-    let mut held = KernelPath::attach(&Plan { device: index, mac: None, port: PORT, peers: 1 }, None);
-    let attached =
-        held.as_mut().map(|path| path.add_link(0, tabane_kernel::Link { ifindex: index, ..link(0) }));
-    println!("{attached:?}");
-    let _ = std::io::stdin().read_line(&mut String::new());
-    ExitCode::FAILURE
-}
-
-/// How many programs there are at the interface of this index.
-fn places(index: u32) -> usize {
-    let is_there = |info: &LinkTypeInfo| matches!(info, LinkTypeInfo::Tcx(tcx) if tcx.ifindex == index);
-    LinkInfoIter::default().filter(|link| is_there(&link.info)).count()
-}
 
 fn ip(arguments: &str) -> Result<()> {
     run(&mut words("ip", arguments)).map(drop)
@@ -60,26 +30,6 @@ pub(crate) fn reorder() -> Result<()> {
     }
     assert_eq!(pair()?, 0);
     ip("link delete ordered")
-}
-
-pub(crate) fn vanish() -> Result<()> {
-    // Of all namespaces nobody else has it.
-    let index = 1_000_000 + std::process::id();
-    ip(&format!("link add held index {index} type veth peer name other"))?;
-    let mut holder = Command::new(std::env::current_exe()?)
-        .args([HOLD, &index.to_string()])
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .spawn()?;
-    let mut said = String::new();
-    BufReader::new(holder.stdout.take().context("no output")?).read_line(&mut said)?;
-    let while_held = places(index);
-    holder.kill()?;
-    holder.wait()?;
-    assert_eq!((said.trim(), while_held), ("Ok(Ok(()))", 2));
-    wait_for("end of the programs of a process that was killed", TIMEOUT, || {
-        Ok((places(index) == 0).then_some(()))
-    })
 }
 
 // `src/layout.rs` and `programs/layout.h` say the same: compared by the BTF of the compiled programs.

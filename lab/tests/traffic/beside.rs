@@ -1,12 +1,10 @@
 //! The package in a clean Debian beside what configures networks there: ifupdown2, NetworkManager, netplan; and Ansible. Recipes of
 //! docs/recipes-network.md with the files that they name; `make deb-test` makes the package and that Debian.
 
-use std::env;
-
 use crate::traffic::fits_in::{BRIDGE, NETWORKD, crosses, has_address, other_address};
-use crate::traffic::package::{self, PACKAGE, ROOT, SERVICE, shell};
-use crate::traffic::prelude::*;
-use crate::traffic::systemd::whole;
+use crate::traffic::package::{self, SERVICE, clean_debian, shell};
+use crate::traffic::stage::*;
+use crate::traffic::systemd::{whole, with_peer_of};
 
 const INTERFACES: &[u8] = include_bytes!("../../../packaging/network/ifupdown2/tabane");
 const UNMANAGED: &[u8] = include_bytes!("../../../packaging/network/NetworkManager/90-tabane.conf");
@@ -35,8 +33,6 @@ const ROLE: [(&str, &str); 5] = [
         include_str!("../../../packaging/network/ansible/roles/tabane/templates/bundle.toml.j2"),
     ),
 ];
-const LINKS: usize = 2;
-const WITHIN: Duration = Duration::from_secs(15);
 
 pub(crate) fn cases() -> Vec<Case> {
     vec![
@@ -109,36 +105,32 @@ fn netplan() -> Result<()> {
 /// The role installs the package and starts the bundle; a second run changes nothing, and another policy is reloaded.
 fn ansible() -> Result<()> {
     let topology = Topology::build(plan(&[FAST; LINKS]))?;
-    let directory = tempfile::tempdir()?;
-    let key = directory.path().join("key");
-    process::run(topology.host(1).command(options()?.program).arg("genkey").arg(&key))?;
-    let secret = fs::read(&key)?;
-    let role: Vec<(String, &[u8], u32)> = ROLE
-        .iter()
-        .map(|(path, content)| (format!("root/ansible/{path}"), content.as_bytes(), 0o644))
-        .collect();
-    let role: Vec<(&str, &[u8], u32)> =
-        role.iter().map(|(path, content, mode)| (path.as_str(), *content, *mode)).collect();
-    let machine = bare(topology.host(0), &[&role[..], &[("root/tb0.key", &secret, 0o600)]].concat())?;
-    let options = Options { protection: Protection::KeyFile(key), ..options()? };
-    let mut peer = Bundle::start(topology.host(1), 1, &topology.nics(), &options)?;
-    other_address(&topology, &mut peer)?;
-    let play = |more: &str| {
-        let facts = format!(
-            "ansible_become=false tabane_package=/root/tabane.deb tabane_key_file=/root/tb0.key tabane_address=10.9.0.1/24 {more}"
-        );
-        let line = "cd /root/ansible && HOME=/root ansible-playbook --connection local --inventory hosts site.yml --extra-vars";
-        shell(&machine, &format!("printf '[tabane]\nlocalhost\n' > /root/ansible/hosts && {line} '{facts}'"))
-    };
-    play("")?;
-    whole(&mut peer)?;
-    crosses(&topology)?;
-    let again = play("")?;
-    ensure!(again.contains("changed=0"), "a second run changes something: {again}");
-    let changed = play("tabane_policy=rr")?;
-    ensure!(shell(&machine, "tabane policy")?.contains("rr"), "{changed}");
-    machine.systemctl(&format!("stop {SERVICE}"))?;
-    peer.stop()?.success("a daemon told to stop").map(drop)
+    let key = tabane(topology.host(1), "genkey")?;
+    let role = ROLE.map(|(path, content)| (format!("root/ansible/{path}"), content.as_bytes()));
+    let role = role.iter().map(|(path, content)| (path.as_str(), *content, 0o644));
+    let files: Vec<(&str, &[u8], u32)> = role.chain([("root/tb0.key", key.as_bytes(), 0o600)]).collect();
+    let machine = bare(topology.host(0), &files)?;
+    with_peer_of(&topology, &key, |peer| {
+        other_address(&topology, peer)?;
+        let play = |more: &str| {
+            let facts = format!(
+                "ansible_become=false tabane_package=/root/tabane.deb tabane_key_file=/root/tb0.key tabane_address=10.9.0.1/24 {more}"
+            );
+            let line = "cd /root/ansible && HOME=/root ansible-playbook --connection local --inventory hosts site.yml --extra-vars";
+            shell(
+                &machine,
+                &format!("printf '[tabane]\nlocalhost\n' > /root/ansible/hosts && {line} '{facts}'"),
+            )
+        };
+        play("")?;
+        whole(peer)?;
+        crosses(&topology)?;
+        let again = play("")?;
+        ensure!(again.contains("changed=0"), "a second run changes something: {again}");
+        let changed = play("tabane_policy=rr")?;
+        ensure!(shell(&machine, "tabane policy")?.contains("rr"), "{changed}");
+        machine.systemctl(&format!("stop {SERVICE}")).map(drop)
+    })
 }
 
 /// A clean Debian with the package, these files, and a bundle whose file has this line; another host has the other end.
@@ -148,41 +140,24 @@ fn with_package(
     test: impl FnOnce(&Topology, &Systemd, &mut Bundle<'_>) -> Result<()>,
 ) -> Result<()> {
     let topology = Topology::build(plan(&[FAST; LINKS]))?;
-    let machine = machine(topology.host(0), files)?;
+    let machine = bare(topology.host(0), files)?;
     let links: String = (0..LINKS).map(|link| format!("[[link]]\nnic = \"{}\"\n", nic(link))).collect();
     let config = format!("key = \"tb0.key\"\n{line}\n{links}");
-    shell(
-        &machine,
-        &format!("tabane genkey /etc/tabane/tb0.key && cat > /etc/tabane/tb0.toml <<'END'\n{config}END"),
-    )?;
-    let directory = tempfile::tempdir()?;
-    let key = directory.path().join("key");
-    fs::write(&key, shell(&machine, "cat /etc/tabane/tb0.key")?)?;
-    let options = Options { protection: Protection::KeyFile(key), ..options()? };
-    let mut peer = Bundle::start(topology.host(1), 1, &topology.nics(), &options)?;
-    other_address(&topology, &mut peer)?;
-    test(&topology, &machine, &mut peer).with_context(|| machine.said().unwrap_or_default())?;
-    machine.systemctl(&format!("stop {SERVICE}"))?;
-    peer.stop()?.success("a daemon told to stop").map(drop)
+    let set_up =
+        format!("tabane genkey /etc/tabane/tb0.key && cat > /etc/tabane/tb0.toml <<'END'\n{config}END");
+    shell(&machine, &format!("dpkg --install /root/tabane.deb && {set_up}"))?;
+    with_peer_of(&topology, &shell(&machine, "cat /etc/tabane/tb0.key")?, |peer| {
+        other_address(&topology, peer)?;
+        test(&topology, &machine, peer).with_context(|| machine.said().unwrap_or_default())?;
+        machine.systemctl(&format!("stop {SERVICE}")).map(drop)
+    })
 }
 
-fn machine(host: &Namespace, files: &[(&str, &[u8], u32)]) -> Result<Systemd> {
-    let machine = bare(host, files)?;
-    shell(&machine, "dpkg --install /root/tabane.deb")?;
-    Ok(machine)
-}
-
-/// A clean Debian with the package's file, which is not installed.
+/// A clean Debian with what units of others need there, and the package's file, which is not installed.
 fn bare(host: &Namespace, files: &[(&str, &[u8], u32)]) -> Result<Systemd> {
-    let deb = fs::read(env::var_os(PACKAGE).context(PACKAGE)?)?;
-    let root = env::var_os(ROOT).context(ROOT)?;
     let unit = |name: &str| format!("{UNITS}/{name}.service");
     let (dbus, manager, networkd) = (unit("dbus"), unit("NetworkManager"), unit("systemd-networkd"));
-    let own: [(&str, &[u8], u32); 4] = [
-        ("root/tabane.deb", &deb, 0o644),
-        (&dbus, DBUS, 0o644),
-        (&manager, MANAGER, 0o644),
-        (&networkd, NETWORKD, 0o644),
-    ];
-    Systemd::start_in(root.as_ref(), host, &[&own[..], files].concat())
+    let own: [(&str, &[u8], u32); 3] =
+        [(&dbus, DBUS, 0o644), (&manager, MANAGER, 0o644), (&networkd, NETWORKD, 0o644)];
+    clean_debian(host, &[&own[..], files].concat())
 }

@@ -4,7 +4,8 @@
 use tabane_kit::counters::lost_segments;
 
 use crate::traffic::faults::carry;
-use crate::traffic::prelude::*;
+use crate::traffic::live::drain_and_resume;
+use crate::traffic::stage::*;
 
 /// Links of the bundle, and the one that leaves.
 pub(crate) const LINKS: usize = 3;
@@ -12,39 +13,31 @@ pub(crate) const CHANGED: usize = 1;
 /// What each carries: so little that a busy machine fills them.
 pub(crate) const RATE: Bitrate = Bitrate::mbit(50);
 /// Duration of the connection, in which the change is done so often.
-const SECONDS: u32 = 7;
-const ROUNDS: usize = 3;
+const SECONDS: u32 = 10;
+const ROUNDS: usize = 2;
 /// Least part of the links' sum that the connection gets: two of three links, less what a start and the datagrams take.
 const SHARE_MIN: f64 = 0.5;
 /// Segments that TCP may send again by mistake, without a report of it; a superframe that is lost costs 45.
 const LOST_MAX: u64 = 10;
-/// Bytes of a file for two links.
-const FILE: u64 = 8 << 20;
 /// Datagrams beside the connection, far below what the links carry, and how many are sent at least: half of the pace.
 const PACE: Pace = Pace { per_second: 2_000, bytes: 200 };
 const SENT_MIN: u64 = (PACE.per_second * SECONDS / 2) as u64;
 
 pub(crate) fn cases() -> Vec<Case> {
-    vec![
-        Case::new("policy_switch_under_load_loses_nothing", IPERF, || under_load(switch_policy)),
-        Case::new("link_removal_and_addition_under_load_lose_nothing", IPERF, || under_load(remove_and_add)),
-        Case::new("a_link_that_both_ends_take_in_is_used", DAEMON, add_at_both),
-    ]
+    vec![Case::new(
+        "another_policy_and_links_that_drain_leave_and_join_under_load_lose_nothing",
+        IPERF,
+        under_load,
+    )]
 }
 
-/// The link was never there before.
-fn add_at_both() -> Result<()> {
-    let topology = Topology::build(plan(&[FAST; 2]))?;
-    with_links(&topology, &[nic(0)], &options()?, |topology, bundles| {
-        for bundle in &*bundles {
-            bundle.ask(&["link", "add", DEVICE, &nic(1)])?;
-        }
-        ready(bundles, 2)?;
-        let before = received_bytes(topology.host(1), [&nic(1)])?[0];
-        send_file(topology.host(0), topology.host(1), address(1), FILE)?;
-        let carried = received_bytes(topology.host(1), [&nic(1)])?[0] - before;
-        ensure!(carried > FILE / 4, "the second link carried {carried} B of a file of {FILE} B");
-        Ok(())
+fn under_load() -> Result<()> {
+    with_bundles(plan(&[RATE; LINKS]), &options()?, |topology, bundles| {
+        load(topology, bundles, |topology, bundles| {
+            switch_policy(topology, bundles).context("another policy")?;
+            drain_and_resume(topology, bundles).context("a drained link")?;
+            leaves_and_joins(topology, bundles, &nic(CHANGED), LINKS).context("a link that leaves")
+        })
     })
 }
 
@@ -57,10 +50,6 @@ fn switch_policy(topology: &Topology, bundles: &mut [Bundle<'_>]) -> Result<()> 
         }
     }
     Ok(())
-}
-
-fn remove_and_add(topology: &Topology, bundles: &mut [Bundle<'_>]) -> Result<()> {
-    leaves_and_joins(topology, bundles, &nic(CHANGED), LINKS)
 }
 
 /// One of so many links, the second, is taken out and in again, and carries each time.
@@ -88,11 +77,6 @@ fn told(sender: &Bundle<'_>) -> Result<[u64; 2]> {
 
 /// Runs both flows while the change is done again and again. What the bundle's own queue takes from a flow, to tell it of
 /// congestion, is not counted: without a change that happens now and then, too.
-pub(crate) fn under_load(change: impl Fn(&Topology, &mut [Bundle<'_>]) -> Result<()>) -> Result<()> {
-    with_bundles(plan(&[RATE; LINKS]), &options()?, |topology, bundles| load(topology, bundles, change))
-}
-
-/// The same over bundles that are there.
 pub(crate) fn load(
     topology: &Topology,
     bundles: &mut [Bundle<'_>],
@@ -100,9 +84,7 @@ pub(crate) fn load(
 ) -> Result<()> {
     let _server = Server::start(topology.host(1), Stream::Tcp)?;
     let (before, lost_before) = (told(&bundles[0])?, lost_segments(topology.host(0))?);
-    let at = SocketAddr::new(address(1), 0);
-    let limit = 4 * Duration::from_secs(SECONDS.into());
-    let datagrams = Sequence::start(topology.host(0), topology.host(1), at, PACE, limit)?;
+    let datagrams = datagrams(topology, PACE, 4 * Duration::from_secs(SECONDS.into()))?;
     let flow = Flow::tcp(address(1), SECONDS).start(topology.host(0))?;
     let changed = (0..ROUNDS).try_for_each(|_| change(topology, &mut *bundles));
     let (tcp, datagrams) = (flow.finish(), datagrams.finish()?);

@@ -6,7 +6,8 @@ use std::thread::sleep;
 
 use socket2::SockRef;
 
-use crate::traffic::prelude::*;
+use crate::traffic::live::Files;
+use crate::traffic::stage::*;
 
 /// Datagrams of each kind, their payload, and their flows.
 const DATAGRAMS: u64 = 600;
@@ -27,8 +28,6 @@ pub(crate) const OTHER: u16 = 5_301;
 /// Links on which fewer bytes come within this time carry heartbeats alone.
 const QUIET_FOR: Duration = Duration::from_millis(50);
 const QUIET_BYTES: u64 = 4_000;
-/// Time for a datagram to come.
-const ARRIVE_WITHIN: Duration = Duration::from_secs(5);
 
 pub(crate) fn cases() -> Vec<Case> {
     vec![
@@ -40,7 +39,7 @@ pub(crate) fn cases() -> Vec<Case> {
 /// Ordinary frames take the first link alone.
 fn classes() -> Result<()> {
     let topology = Topology::build(plan(&[FAST; 2]))?;
-    let directory = tempfile::tempdir()?;
+    let files = Files::new()?;
     let lines = format!(
         r#"policy = "active-backup"
 primary = "eth1"
@@ -53,7 +52,8 @@ class = [
 link = [{{ nic = "eth1" }}, {{ nic = "eth2" }}]
 "#
     );
-    let mut bundles = from_files(&topology, directory.path(), &lines)?;
+    (0..2).try_for_each(|host| files.write(host, &lines))?;
+    let mut bundles = files.start(&topology)?;
     ready(&mut bundles, 2)?;
     let [first, second] = carried(&topology, OTHER, 0)?;
     ensure!(first > VOLUME && second < VOLUME / 4, "ordinary: {first} and {second} bytes of {VOLUME}");
@@ -105,7 +105,7 @@ fn carried_of(topology: &Topology, port: u16, service: u32, bytes: usize) -> Res
     let (client, server) = (topology.host(0), topology.host(1));
     let to = SocketAddr::new(address(1), port);
     let receiver = server.enter(|| UdpSocket::bind(to))??;
-    receiver.set_read_timeout(Some(ARRIVE_WITHIN))?;
+    receiver.set_read_timeout(Some(WITHIN))?;
     let senders = (0..FLOWS).map(|_| {
         let socket = client.enter(|| UdpSocket::bind(SocketAddr::new(address(0), 0)))??;
         SockRef::from(&socket).set_tos_v4(service)?;
@@ -126,7 +126,7 @@ fn carried_of(topology: &Topology, port: u16, service: u32, bytes: usize) -> Res
     }
     // Copies may still wait for their link when the datagrams have come.
     let mut last = received(topology)?;
-    let after = wait_for("quiet links", ARRIVE_WITHIN, || {
+    let after = wait_for("quiet links", WITHIN, || {
         sleep(QUIET_FOR);
         let earlier = mem::replace(&mut last, received(topology)?);
         Ok((last[0] + last[1] - earlier[0] - earlier[1] < QUIET_BYTES).then_some(last))

@@ -2,18 +2,15 @@
 
 use std::os::unix::fs::PermissionsExt;
 
-use crate::traffic::prelude::*;
+use crate::traffic::stage::*;
 
 const WIRE: &str = "wire7";
 const PORT: u16 = 7_555;
 /// What each host seals with, whatever the other does.
 const CIPHERS: [&str; 2] = ["chacha20-poly1305", "aes-256-gcm"];
-const FILE: u64 = 4 << 20;
 /// Datagrams of 40 Mbit/s fill no link, so weights alone decide.
 const PACE: Pace = Pace { per_second: 5_000, bytes: 1_000 };
 const TIMED: Duration = Duration::from_secs(1);
-/// Time for a part of a transfer.
-const MOVED_WITHIN: Duration = Duration::from_secs(20);
 /// The user and the group of nobody.
 const NOBODY: &str = "65534";
 
@@ -108,11 +105,8 @@ fn in_force() -> Result<()> {
         bundles.push(Bundle::start_from(host, &program(None)?, WIRE, &path)?);
     }
     ready(&mut bundles, 2)?;
-    let to = SocketAddr::new(address(1), 0);
     // A busy machine, which polls without repair here, may lose some: not before they have crossed a link.
-    let [less, more] = brought(topology.host(1), || {
-        Sequence::start(topology.host(0), topology.host(1), to, PACE, TIMED)?.outcome().map(drop)
-    })?;
+    let [less, more] = brought(topology.host(1), || datagrams(&topology, PACE, TIMED)?.outcome().map(drop))?;
     let share = more as f64 / less as f64;
     ensure!((2.4..3.6).contains(&share), "weights of 1 and 3: {less} and {more} bytes");
     send_both_ways(&topology, FILE)?;
@@ -185,7 +179,7 @@ fn rates() -> Result<()> {
         let transfer = begin(topology.host(from), topology.host(to), to, FILE)?;
         let moves = |bytes: u64| {
             let before = (transfer.arrived(), monotonic_ns()?);
-            wait_for("bytes of a transfer", MOVED_WITHIN, || {
+            wait_for("bytes of a transfer", WITHIN, || {
                 let after = (transfer.arrived(), monotonic_ns()?);
                 Ok((after.0 - before.0 >= bytes).then_some(after))
             })

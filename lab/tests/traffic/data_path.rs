@@ -8,13 +8,9 @@ use tabane_kit::prerequisites::is_all_powerful;
 
 use crate::traffic::experiments::lab;
 use crate::traffic::faults::carry;
-use crate::traffic::prelude::*;
 use crate::traffic::reorder::{GUEST, MINUTES, NEW_GUEST};
+use crate::traffic::stage::*;
 
-const LINKS: usize = 2;
-/// The link that dies, which carries everything until then.
-const VICTIM: usize = 1;
-const FILE: u64 = 8 << 20;
 /// Until both ends have left a path that swallows frames, 5 ms and as much for a busy machine; and for how long the connection may stand
 /// still meanwhile.
 const LEFT_WITHIN: Duration = Duration::from_millis(10);
@@ -115,19 +111,14 @@ fn carries() -> Result<()> {
     with_bundles(plan(&[FAST; LINKS]), &kernel("hash", &[])?, |topology, bundles| {
         Bundle::wait_for_programs(bundles)?;
         send_both_ways(topology, 1 << 10)?;
-        let frames = |bundle: &Bundle<'_>| Ok::<_, anyhow::Error>(bundle.status()?.counter("frames_sent"));
-        let before = (sent(&bundles[0])?, frames(&bundles[0])?);
+        let before = (sent(&bundles[0])?, counted(&bundles[0], "frames_sent")?);
         for to in [address(1), address_v6(1)] {
             send_file(topology.host(0), topology.host(1), to, FILE)?;
         }
         let pace = Pace { per_second: 2_000, bytes: 200 };
-        let at = SocketAddr::new(address(1), 0);
-        let flow = Sequence::start(topology.host(0), topology.host(1), at, pace, Duration::from_secs(1))?;
-        let outcome = flow.finish()?;
-        let wrong = outcome.doubled + outcome.overtaken + outcome.damaged;
-        ensure!(outcome.lost_at_ns.is_empty() && wrong == 0, "{outcome:?}");
+        let outcome = all_came(datagrams(topology, pace, Duration::from_secs(1))?)?;
         let by_programs = sent(&bundles[0])? - before.0;
-        let in_cells = frames(&bundles[0])? - before.1;
+        let in_cells = counted(&bundles[0], "frames_sent")? - before.1;
         ensure!(by_programs > 2 * FILE + outcome.sent * 200, "{by_programs} bytes by programs");
         ensure!(in_cells < FEW, "{in_cells} frames in cells");
         let received: u64 = carried(&bundles[1])?.iter().map(|[_, received]| received).sum();
@@ -176,7 +167,7 @@ fn fault(
                 left = left.max(Duration::from_nanos(event.at_ns - broken));
             }
             ensure!(left <= LEFT_AT_LAST, "it was left after {left:?}");
-            again = bundles[0].status()?.counter("kernel_segments_again");
+            again = counted(&bundles[0], "kernel_segments_again")?;
             carry(topology, 0)?;
             mended = mend_link(topology)?.before_ns;
             told(bundles, LINK_UP, VICTIM, mended)?;
@@ -198,16 +189,11 @@ fn balances(policy: &str) -> Result<()> {
     with_bundles(plan, &kernel(policy, &[])?, |topology, bundles| {
         Bundle::wait_for_programs(bundles)?;
         send_both_ways(topology, 1 << 10)?;
-        let frames = |bundle: &Bundle<'_>| Ok::<_, anyhow::Error>(bundle.status()?.counter("frames_sent"));
-        let in_cells = frames(&bundles[0])?;
-        let (at, pace) = (SocketAddr::new(address(1), 0), Pace { per_second: 1_000, bytes: 200 });
-        let flow = |_| Sequence::start(topology.host(0), topology.host(1), at, pace, Duration::from_secs(1));
+        let in_cells = counted(&bundles[0], "frames_sent")?;
+        let pace = Pace { per_second: 1_000, bytes: 200 };
+        let flow = |_| datagrams(topology, pace, Duration::from_secs(1));
         let flows = (0..CONNECTIONS).map(flow).collect::<Result<Vec<_>>>()?;
-        for flow in flows {
-            let outcome = flow.finish()?;
-            let wrong = outcome.doubled + outcome.overtaken + outcome.damaged;
-            ensure!(outcome.lost_at_ns.is_empty() && wrong == 0, "{outcome:?}");
-        }
+        flows.into_iter().try_for_each(|flow| all_came(flow).map(drop))?;
         let _server = Server::start(topology.host(1), Stream::Tcp)?;
         let seconds = u32::try_from(RENEWED_WITHIN.as_secs())?;
         let connections = Flow { connections: CONNECTIONS, ..Flow::tcp(address(1), seconds + 4) };
@@ -215,7 +201,7 @@ fn balances(policy: &str) -> Result<()> {
         wait_for("bytes by programs over both links", RENEWED_WITHIN, || {
             Ok(carried(&bundles[0])?.iter().all(|[sent, _]| *sent > FILE).then_some(()))
         })?;
-        let in_cells = frames(&bundles[0])? - in_cells;
+        let in_cells = counted(&bundles[0], "frames_sent")? - in_cells;
         ensure!(in_cells < FEW, "{in_cells} frames in cells");
         let broken = topology.pull_cable(0, VICTIM)?.before_ns;
         told(bundles, LINK_DOWN, VICTIM, broken)?;

@@ -1,7 +1,6 @@
 //! Faults planted one by one, and what `tabane doctor` and `tabane why` say of each: the one thing that is wrong, and nothing
 //! else, in a bundle of cells and in one of the kernel path. docs/doctor.md has the table of them; each row is compared with what
-//! was said, figures left out. With TABANE_WRITE_DOCTOR_PAGE in the environment, the rows are written: first the list by
-//! `doctor_page_lists_the_planted_faults`, then each by the trial that plants it.
+//! was said, figures left out.
 
 mod bundle;
 mod limits;
@@ -11,18 +10,17 @@ mod overlay;
 mod started;
 
 use std::collections::BTreeSet;
-use std::env;
 use std::process::Command;
 
 use tabane_kit::prerequisites::{STRACE, require_priority};
 
+use crate::repository::text;
 use crate::traffic::data_path::{PROGRAMS, kernel};
-use crate::traffic::prelude::*;
+use crate::traffic::stage::*;
 
 /// How long a command may take on a busy machine.
 const ANSWER_WITHIN: Duration = Duration::from_secs(30);
-/// With this in the environment, trials write what was said into the page's table, and do not compare.
-const WRITE: &str = "TABANE_WRITE_DOCTOR_PAGE";
+const PAGE: &str = "docs/doctor.md";
 /// Exit code of a doctor who has found something.
 const FOUND: i32 = 3;
 
@@ -190,13 +188,9 @@ fn named(fault: &str, command: &str, said: &Said) -> Result<()> {
     let row = row(command, fault, name, &said.sentence);
     println!("{row}");
     ensure!(said.names.len() == 1 && said.names.contains(*name), "{fault}: {:#}", said.answer);
-    let page = page()?;
-    let head = head(command, fault);
+    let (page, head) = (text(PAGE)?, head(command, fault));
     let told = page.lines().find(|line| line.starts_with(&head));
     let told = told.with_context(|| format!("docs/doctor.md has no row for this fault: {row}"))?;
-    if env::var_os(WRITE).is_some() && masked(told) != masked(&row) {
-        return Ok(fs::write(path(), page.replacen(told, &row, 1))?);
-    }
     ensure!(masked(told) == masked(&row), "docs/doctor.md says {told}\nand the command: {row}");
     Ok(())
 }
@@ -225,33 +219,16 @@ fn masked(row: &str) -> String {
     words.join(" ")
 }
 
-fn path() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/doctor.md")
-}
-
-fn page() -> Result<String> {
-    fs::read_to_string(path()).context("docs/doctor.md")
-}
-
 /// The table has a row for each fault, in this order, and no other.
 fn page_lists_all() -> Result<()> {
     const BEGIN: &str = "| Fault | Command | Named | What it says |\n|---|---|---|---|\n";
-    let page = page()?;
-    let (before, rest) = page.split_once(BEGIN).context("no table of faults in docs/doctor.md")?;
+    let page = text(PAGE)?;
+    let (_, rest) = page.split_once(BEGIN).context("no table of faults in docs/doctor.md")?;
     let rows: Vec<&str> = rest.lines().take_while(|line| line.starts_with('|')).collect();
     let groups = groups();
     let faults = groups.iter().flat_map(|group| group.faults.iter().map(|fault| (group.command, fault)));
     let wanted: Vec<String> =
         faults.map(|(command, (fault, name))| format!("{} `{name}` |", head(command, fault))).collect();
-    if env::var_os(WRITE).is_some() {
-        let row = |wanted: &String| {
-            let old = rows.iter().find(|row| row.starts_with(wanted.as_str()));
-            old.map_or_else(|| format!("{wanted} |\n"), |old| format!("{old}\n"))
-        };
-        let after = &rest[rows.iter().map(|row| row.len() + 1).sum()..];
-        let table: String = wanted.iter().map(row).collect();
-        return Ok(fs::write(path(), format!("{before}{BEGIN}{table}{after}"))?);
-    }
     for (row, wanted) in rows.iter().zip(&wanted) {
         ensure!(row.starts_with(wanted), "docs/doctor.md says {row}; wanted: {wanted} …");
     }
@@ -261,7 +238,7 @@ fn page_lists_all() -> Result<()> {
 
 /// Each check and limit of the page is named where its fault is planted, in cells and by the kernel path.
 fn all_are_planted() -> Result<()> {
-    let page = page()?;
+    let page = text(PAGE)?;
     let table = |head: &str| -> Result<BTreeSet<String>> {
         let table = page.split(head).nth(1).with_context(|| format!("no table {head}"))?;
         let rows = table.lines().skip(2).take_while(|line| line.starts_with('|'));
@@ -290,8 +267,7 @@ fn all_are_planted() -> Result<()> {
     Ok(())
 }
 
-/// How often a sound pair, of which there is nothing to complain, is looked at unless TABANE_HEALTHY_RUNS says otherwise, each time by
-/// both commands and at both nodes in turn.
+/// How often a sound pair, of which there is nothing to complain, is looked at, by both commands and at both nodes in turn.
 const RUNS: usize = 3;
 /// What a link carries: so little that a machine fills it although others take its processors.
 const RATE: Bitrate = Bitrate::mbit(10);
@@ -303,11 +279,6 @@ fn healthy_cases() -> Vec<Case> {
         Case::new("doctor_and_why_find_nothing_at_an_idle_pair", DAEMON, idle),
         Case::light("doctor_and_why_find_nothing_at_a_busy_pair", DAEMON, busy),
     ]
-}
-
-fn runs() -> Result<usize> {
-    let Some(text) = env::var_os("TABANE_HEALTHY_RUNS") else { return Ok(RUNS) };
-    text.to_str().and_then(|text| text.parse().ok()).context("TABANE_HEALTHY_RUNS is no number")
 }
 
 fn idle() -> Result<()> {
@@ -332,8 +303,8 @@ fn busy() -> Result<()> {
 /// Looks again and again, and counts what was said without a reason. That others take all processors from the daemon is a
 /// reason to say so.
 fn looks(look: impl Fn(usize) -> Result<(Said, Said)>, limit: &str) -> Result<()> {
-    let (runs, mut alarms, mut starved, mut right) = (runs()?, Vec::new(), 0, 0);
-    for run in 0..runs {
+    let (mut alarms, mut starved, mut right) = (Vec::new(), 0, 0);
+    for run in 0..RUNS {
         let (doctor, why) = look(run % 2)?;
         if !doctor.names.is_empty() {
             alarms.push(format!("run {run}: {:#}", doctor.answer));
@@ -345,7 +316,7 @@ fn looks(look: impl Fn(usize) -> Result<(Said, Said)>, limit: &str) -> Result<()
         }
     }
     println!(
-        "{runs} runs of each command: {} false alarms; {limit} {right} times, starved {starved} times",
+        "{RUNS} runs of each command: {} false alarms; {limit} {right} times, starved {starved} times",
         alarms.len()
     );
     ensure!(alarms.is_empty(), "{}", alarms.join("\n"));

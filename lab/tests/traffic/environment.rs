@@ -1,41 +1,32 @@
 //! A bundle on a machine that others use, too: what the machine does not allow is refused in one clear sentence, with exit code 2 and
 //! nothing left behind; what a running bundle cannot do changes nothing; and whatever happens to it, it goes on or ends cleanly.
 
-use std::fs::{self, OpenOptions};
+use std::fs::OpenOptions;
 use std::os::unix::fs::PermissionsExt;
 use std::process::{Output, Stdio};
-use std::time::Duration;
 
-use anyhow::{Context, Result, ensure};
 use nix::fcntl::{FcntlArg, fcntl};
 use nix::sys::signal::Signal;
-use tabane_kit::bundle::{Bundle, DEVICE, address, program};
-use tabane_kit::clock::wait_for;
-use tabane_kit::netns::Namespace;
-use tabane_kit::prerequisites::{SETPRIV, STRACE};
-use tabane_kit::process::{self, Process, words};
+use tabane_kit::prerequisites::STRACE;
+use tabane_kit::process::words;
 use tabane_kit::sandbox::Mounted;
-use tabane_kit::status::Questions;
-use tabane_kit::topology::{Plan, Topology, address as address_of, nic};
+use tempfile::NamedTempFile;
 
-use crate::case::Need::{Daemon, Tool};
-use crate::case::{Case, DAEMON};
-use crate::traffic::stage::{FAST, options_with, plan, ready};
+use crate::traffic::stage::*;
 
-const WITHIN: Duration = Duration::from_secs(15);
 /// The user of nobody.
 pub(crate) const NOBODY: &str = "65534";
 
 pub(crate) fn cases() -> Vec<Case> {
     vec![
         Case::new("what_the_machine_does_not_allow_is_refused", [Daemon, Tool(SETPRIV)], refused),
+        Case::new("check_looks_for_the_nics_unless_the_file_is_another_machines", DAEMON, nics_of_a_file),
         Case::new("a_node_whose_nics_have_no_address_has_one_all_the_same", DAEMON, without_addresses),
         Case::new("a_nic_that_is_down_is_raised", DAEMON, raised),
         Case::new("an_mtu_that_becomes_too_small_costs_that_link_alone", DAEMON, too_small),
         Case::new("stops_cleanly_however_it_is_asked", DAEMON, stops),
         Case::new("events_are_followed_to_the_end", DAEMON, followed),
         Case::new("what_a_bundle_cannot_do_changes_nothing", DAEMON, unchanged),
-        Case::new("a_link_joins_and_leaves_and_its_number_is_taken_again", DAEMON, numbers),
         Case::new("a_new_process_that_cannot_take_over_leaves_the_bundle_alone", DAEMON, stays),
         Case::new("the_device_may_go_down_be_renamed_and_move", DAEMON, moved),
         Case::new("errors_of_the_device_and_of_epoll_end_nothing", [Daemon, Tool(STRACE)], errors_of_worker),
@@ -117,6 +108,20 @@ fn refused() -> Result<()> {
     )
 }
 
+fn nics_of_a_file() -> Result<()> {
+    let (topology, file) = (Topology::build(plan(&[FAST]))?, NamedTempFile::with_suffix(".toml")?);
+    fs::write(file.path(), "security = \"none\"\n[[link]]\nnic = \"no-such-nic\"\n")?;
+    let check = |flags: &[&str]| -> Result<Output> {
+        Ok(topology.host(0).command(program(None)?).arg("check").arg(file.path()).args(flags).output()?)
+    };
+    let (here, elsewhere) = (check(&[])?, check(&["--no-nics"])?);
+    let said = String::from_utf8_lossy(&here.stderr);
+    ensure!(said.starts_with("tabane: link no-such-nic: no such NIC; there are: "), "{said}");
+    ensure!(here.status.code() == Some(2) && elsewhere.status.success(), "{here:?} {elsewhere:?}");
+    ensure!(here.stdout == elsewhere.stdout, "{here:?} {elsewhere:?}");
+    Ok(())
+}
+
 /// As a node whose uplinks are PPP: the same node after each start.
 fn without_addresses() -> Result<()> {
     let topology = Topology::build(plan(&[FAST]))?;
@@ -165,10 +170,8 @@ fn too_small() -> Result<()> {
         ready(bundles, left)
     };
     shrink(&mut bundles, 1, 76, 1)?;
-    let mut ping = host.command("ping");
-    ping.args(["-q", "-c", "20", "-i", "0.01", "-s", "1400", "-W", "2", &address(1).to_string()]);
-    let said = process::run(&mut ping)?;
-    ensure!(said.contains(" 20 received"), "{said}");
+    let came = answered(host, address(1), 20)?;
+    ensure!(came == 20, "{came} of 20 pings");
     bundles[0].upgrade()?;
     ready(&mut bundles, 1)?;
     let add = format!("link add tb0 {}", link(1, 0));
@@ -271,35 +274,6 @@ fn unchanged() -> Result<()> {
     ended(bundle)
 }
 
-fn numbers() -> Result<()> {
-    let topology = Topology::build(plan(&[FAST; 3]))?;
-    let host = topology.host(0);
-    let sockets = || process::run(host.command("ss").arg("-ulnH"));
-    let bundle = lone(&topology, &nic(0), &["--workers", "2"])?;
-    say(
-        host,
-        &[
-            ("link add tb0 eth2", "link 1 joined\n"),
-            ("link add tb0 eth3", "link 2 joined\n"),
-            ("link remove tb0 eth1", "link 0 left\n"),
-        ],
-    )?;
-    let open = sockets()?;
-    ensure!(!open.contains("eth1:742"), "{open}");
-    say(
-        host,
-        &[("link add tb0 eth1,rate=1Gbit/s", "link 0 joined\n"), ("link remove tb0 eth3", "link 2 left\n")],
-    )?;
-    let (status, open) = (bundle.status()?, sockets()?);
-    let links: Vec<_> = status.links.iter().map(|link| (link.link, link.nic.as_str())).collect();
-    ensure!(links == [(0, "eth1"), (1, "eth2")] && open.matches(":742").count() == 4, "{links:?}, {open}");
-    let told: Vec<_> = status.events.iter().map(|event| event.detail.as_str()).collect();
-    let [joined, left] = ["joined", "left"].map(|done| move |nic| format!("{nic} {done} the bundle"));
-    let wanted = [joined("eth2"), joined("eth3"), left("eth1"), joined("eth1"), left("eth3")];
-    ensure!(told == wanted, "{told:?}");
-    ended(bundle)
-}
-
 /// A process that is to take over, and has descriptors for nothing.
 fn with_few_descriptors(host: &Namespace) -> Result<Output> {
     let mut limited = host.command("sh");
@@ -377,13 +351,7 @@ fn fail(pid: u32, thread: &str, failures: &[(&str, &str, &str)]) -> Result<Proce
 fn errors_of_worker() -> Result<()> {
     let topology = Topology::build(plan(&[FAST]))?;
     let mut bundles = Bundle::start_all(&topology, &options_with(&["--no-sandbox"])?)?;
-    let received = |count: u32| -> Result<u32> {
-        let mut ping = topology.host(0).command("ping");
-        ping.args(["-q", "-i", "0.005", "-W", "2", "-c", &count.to_string(), &address(1).to_string()]);
-        let said = String::from_utf8(ping.output()?.stdout)?;
-        let before = said.split(" received").next().unwrap_or_default();
-        before.rsplit(' ').next().unwrap_or_default().parse().with_context(|| said.clone())
-    };
+    let received = |count| answered(topology.host(0), address(1), count);
     received(1)?;
     let pid = bundles[0].pid().context("a running daemon")?;
     let failures =

@@ -9,26 +9,21 @@ use tabane_kit::status::{CompletionStatus, by_interrupt};
 
 use crate::case::XDP;
 use crate::traffic::changes::leaves_and_joins;
-use crate::traffic::faults::{carry, deaths_are_noticed};
+use crate::traffic::faults::carry;
 use crate::traffic::nics::follow_mtu;
-use crate::traffic::prelude::*;
+use crate::traffic::stage::*;
+use crate::traffic::upgrade::replaced;
 
-const LINKS: usize = 2;
 /// The engine that works everywhere, and lets the NIC's queueing discipline do what it should.
 const ENGINE: &str = ",engine=packet";
-/// Bytes of each transfer.
-const FILE: u64 = 8 << 20;
 /// Bytes between the Ethernet header and a cell.
 const HEAD: u32 = 4;
 
 pub(crate) fn cases() -> Vec<Case> {
     vec![
         Case::new("cells_cross_nics_without_ip_addresses", DAEMON, no_addresses),
-        Case::alone("a_black_hole_among_ethernet_links", DAEMON, black_hole),
         Case::new("an_ethernet_link_beside_a_network_under_rr", DAEMON, beside_a_network),
-        Case::new("a_daemon_with_ethernet_links_is_replaced", DAEMON, replacement),
-        Case::new("ethernet_links_leave_and_join", DAEMON, leave_and_join),
-        Case::new("cells_follow_the_mtu_of_an_ethernet_link", DAEMON, mtu),
+        Case::new("ethernet_links_die_leave_join_change_and_are_handed_over", DAEMON, changes),
         Case::new("cells_cross_by_af_xdp", XDP, || by_xdp(1500)),
         Case::new("long_cells_cross_by_af_xdp", XDP, || by_xdp(9000)),
         Case::new("a_daemon_with_af_xdp_is_replaced", XDP, xdp_replacement),
@@ -91,21 +86,12 @@ fn no_addresses() -> Result<()> {
             ensure!(status.cell_bytes == 1500 - HEAD, "cells of {} B", status.cell_bytes);
             for link in &status.peers[0].paths {
                 ensure!(link.endpoint.starts_with("[100::6574:200:1:"), "the peer is at {}", link.endpoint);
-                ensure!(link.cells_sent > 1_000 && lost_little(link), "{link:?}");
+                // A queueing discipline may drop a cell that a packet socket has taken.
+                let lost_little = link.cells_lost * 100 < link.cells_received;
+                ensure!(link.cells_sent > 1_000 && lost_little, "{link:?}");
             }
         }
         Ok(())
-    })
-}
-
-fn black_hole() -> Result<()> {
-    const VICTIM: usize = 1;
-    over_shaped(&ether_links(ENGINE), &options()?, |topology, bundles| {
-        let (kill, revive) = (
-            |topology: &Topology| topology.kill_switch(VICTIM),
-            |topology: &Topology| topology.revive_switch(VICTIM),
-        );
-        deaths_are_noticed(topology, bundles, VICTIM, kill, revive)
     })
 }
 
@@ -123,30 +109,17 @@ fn beside_a_network() -> Result<()> {
     })
 }
 
-fn replacement() -> Result<()> {
-    let options = options_with(&["--workers", "2"])?;
-    over_shaped(&ether_links(ENGINE), &options, |topology, bundles| {
+/// A link dies and returns, leaves and joins, its MTU changes, and daemons are replaced.
+fn changes() -> Result<()> {
+    over_shaped(&ether_links(ENGINE), &options_with(&["--workers", "2"])?, |topology, bundles| {
         during_a_transfer(topology, || {
-            for round in 0..4 {
-                carry(topology, 0)?;
-                bundles[round % 2].upgrade()?;
-                ready(bundles, LINKS)?;
-            }
-            Ok(())
+            carry(topology, VICTIM)?;
+            told(bundles, LINK_DOWN, VICTIM, topology.kill_switch(VICTIM)?.before_ns)?;
+            told(bundles, LINK_UP, VICTIM, topology.revive_switch(VICTIM)?.before_ns)?;
+            leaves_and_joins(topology, bundles, &ether_links(ENGINE)[VICTIM], LINKS).context("joining")?;
+            follow_mtu(topology, bundles, VICTIM, HEAD).context("another MTU")?;
+            replaced(topology, bundles, 4).context("replacements")
         })
-    })
-}
-
-fn leave_and_join() -> Result<()> {
-    over_shaped(&ether_links(ENGINE), &options()?, |topology, bundles| {
-        let link = format!("ether:{}{ENGINE}", nic(1));
-        during_a_transfer(topology, || leaves_and_joins(topology, bundles, &link, LINKS))
-    })
-}
-
-fn mtu() -> Result<()> {
-    over_shaped(&ether_links(ENGINE), &options()?, |topology, bundles| {
-        during_a_transfer(topology, || follow_mtu(topology, bundles, 1, HEAD))
     })
 }
 
@@ -176,14 +149,7 @@ fn by_xdp(mtu: u32) -> Result<()> {
 
 fn xdp_replacement() -> Result<()> {
     over(cables(1500), &ether_links(""), &options()?, |topology, bundles| {
-        during_a_transfer(topology, || {
-            for bundle in &mut *bundles {
-                carry(topology, 0)?;
-                bundle.upgrade()?;
-                bundle.wait_until("all links", |status| status.is_ready(1, LINKS))?;
-            }
-            Ok(())
-        })?;
+        during_a_transfer(topology, || replaced(topology, bundles, 2))?;
         for bundle in bundles {
             let table = bundle.ask(&["status", DEVICE, "--verbose"])?;
             ensure!(table.matches("ether/packet").count() == LINKS, "{table}");

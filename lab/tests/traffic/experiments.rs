@@ -5,7 +5,7 @@ use std::process::Command;
 
 use tabane_kit::process::Ending;
 
-use crate::traffic::prelude::*;
+use crate::traffic::stage::*;
 
 /// Demonstrations of which one has to keep its promise on time: who else uses the CPUs can stall any.
 const ATTEMPTS: usize = 3;
@@ -21,10 +21,6 @@ const ATTACKS: [&str; 3] = ["truncated", "handshakes", "wrong-key"];
 const CLAIMED_MIN: u64 = 20_000;
 /// Least speed beside these, in Mbit/s: half of what the links carry.
 const MBPS_MIN: f64 = 92.0;
-/// In place of the links of an experiment: slow, so that any machine reaches their rates.
-const UNEQUAL: &str =
-    r#"link = [{ rate = "180 Mbit/s", delay = "1 ms" }, { rate = "60 Mbit/s", delay = "10 ms" }]"#;
-const LOSSY: &str = r#"link = [{ rate = "50 Mbit/s", loss = "1 %", count = 2 }]"#;
 
 pub(crate) fn cases() -> Vec<Case> {
     let case =
@@ -32,9 +28,6 @@ pub(crate) fn cases() -> Vec<Case> {
     let demo_name = "two_links_are_as_fast_as_both_and_a_dead_switch_costs_nothing";
     vec![
         case(demo_name, IPERF, demo),
-        case("aggregate_of_links_of_unequal_rate_and_delay", DAEMON, aggregate),
-        case("failover_of_2_links_by_a_black_hole", DAEMON, failover),
-        case("loss_of_1_percent", DAEMON, loss),
         case("mesh_of_3_hosts_survives_a_dead_switch", DAEMON, mesh),
         case("attacks_are_tried_and_told_of", DAEMON, attack),
         case("handshakes_in_the_names_of_both_hosts_part_nobody", DAEMON, claimed),
@@ -96,54 +89,6 @@ fn demo() -> Result<()> {
         late.push(said());
     }
     bail!("{}", late.join("; "))
-}
-
-/// On a busy machine a bundle is not the sum of its links; it is no wreck of the better one either.
-fn aggregate() -> Result<()> {
-    let short = [r#"duration = "3 s""#, UNEQUAL].map(|set| ["--set", set]).concat();
-    let report = report(&[&["aggregate", "--case=30,10,1,50"], &short[..]].concat(), 150)?;
-    ensure!(verdict(&report, "runs_failed")?["ok"] == true, "{report}");
-    let figure = |who: &str, which: &str| median(&report, &format!("30,10,1,50.namespaces.{who}.{which}"));
-    for file in ["flow1.seconds", "flow2.seconds"] {
-        let alone = figure("best-link", file)?;
-        ensure!(alone > 0.7, "16 MiB in {alone} s: the link has no rate: {report}");
-    }
-    for flow in [3, 4, 5, 6].map(|flow| format!("flow{flow}.mbps")) {
-        let [bundle, link] = ["adaptive", "best-link"].map(|who| figure(who, &flow));
-        ensure!(bundle? > link? / 2.0, "{flow} of half the better link: {report}");
-    }
-    Ok(())
-}
-
-fn failover() -> Result<()> {
-    let cases = ["--case=2_links", "--case=black-hole", "--case=black-hole-quiet"];
-    let short = [r#"contestants = ["adaptive"]"#, "repeats = 1"].map(|set| ["--set", set]).concat();
-    let report = report(&[&["failover"], &cases[..], &short].concat(), 60)?;
-    for met in ["runs_failed", "trials_with_lost_connection", "trials_with_unnoticed_death_in_quiet"] {
-        ensure!(verdict(&report, met)?["ok"] == true, "{report}");
-    }
-    for met in ["trials_with_unnoticed_death", "trials_not_whole_afterwards"] {
-        ensure!(verdict(&report, met)?["got"] == 0.0, "the fault was missed: {report}");
-    }
-    median(&report, "2_links.black-hole.namespaces.adaptive.flow2.lost")?;
-    median(&report, "2_links.black-hole-quiet.namespaces.adaptive.noticed_ms").map(drop)
-}
-
-/// With repair two links carry more than one could without any loss, also on a busy machine. A flow lasts for longer than the
-/// second that a lost superframe can cost TCP without repair.
-fn loss() -> Result<()> {
-    let short = [r#"duration = "3 s""#, "repeats = 1", LOSSY].map(|set| ["--set", set]).concat();
-    let report = report(&[&["loss", "--case=1%"], &short[..]].concat(), 90)?;
-    for flows in ["1_flows", "4_flows"] {
-        let figure =
-            |who: &str, which: &str| median(&report, &format!("1%.{flows}.namespaces.{who}.{which}"));
-        for (who, least) in [("best-link", 2.5), ("unrepaired", 2.5), ("adaptive", 50.0)] {
-            ensure!(figure(who, "flow1.mbps")? > least, "{who}: not {least} Mbit/s: {report}");
-            ensure!(figure(who, "frames_lost")? > 0.0, "no frame was lost: {who}: {report}");
-        }
-        ensure!(figure("adaptive", "repaired")? > 0.0, "no cell was sent again: {report}");
-    }
-    Ok(())
 }
 
 /// No connection suffers, and even a busy machine fills most of such slow links.

@@ -2,10 +2,8 @@
 
 use tabane_kit::status::LINK_SUSPECT;
 
-use crate::traffic::prelude::*;
+use crate::traffic::stage::*;
 
-/// The link that dies.
-const VICTIM: usize = 1;
 /// What the victim must have carried before it dies, and the survivor after that.
 const UNDER_WAY_BYTES: u64 = 1 << 20;
 /// How often a link dies under one connection.
@@ -29,39 +27,29 @@ pub(crate) fn cases() -> Vec<Case> {
     ]
 }
 
+/// A link dies under a connection and comes back, again and again: both ends say so in time, and the file arrives whole.
 fn fault(
     break_link: impl Fn(&Topology) -> Result<Moment>,
     mend_link: impl Fn(&Topology) -> Result<Moment>,
 ) -> Result<()> {
     with_bundles(plan(&[FAST; 2]), &options()?, |topology, bundles| {
-        deaths_are_noticed(topology, bundles, VICTIM, break_link, mend_link)
+        let (mut noticed, mut deaths) = (Vec::new(), Vec::new());
+        let outcome = under_a_file(topology, 128 << 20, || {
+            for _ in 0..ROUNDS {
+                carry(topology, VICTIM)?;
+                let died = break_link(topology)?;
+                let at = told(bundles, LINK_DOWN, VICTIM, died.before_ns)?;
+                noticed.extend(at.iter().map(|at| since(&died, *at)));
+                carry(topology, 0)?;
+                deaths.push((died.before_ns, monotonic_ns()?));
+                told(bundles, LINK_UP, VICTIM, mend_link(topology)?.before_ns)?;
+            }
+            carry(topology, VICTIM)
+        })?;
+        within("noticed after", noticed, NOTICED)?;
+        let stood = deaths.iter().map(|(died, over)| outcome.gaps.longest_within(*died, *over).length);
+        within("stood still for", stood.collect(), STOOD_STILL)
     })
-}
-
-/// A link dies under a connection and comes back, again and again: both ends say so in time, and the file arrives whole.
-pub(crate) fn deaths_are_noticed(
-    topology: &Topology,
-    bundles: &mut [Bundle<'_>],
-    victim: usize,
-    break_link: impl Fn(&Topology) -> Result<Moment>,
-    mend_link: impl Fn(&Topology) -> Result<Moment>,
-) -> Result<()> {
-    let (mut noticed, mut deaths) = (Vec::new(), Vec::new());
-    let outcome = under_a_file(topology, 128 << 20, || {
-        for _ in 0..ROUNDS {
-            carry(topology, victim)?;
-            let died = break_link(topology)?;
-            let at = told(bundles, LINK_DOWN, victim, died.before_ns)?;
-            noticed.extend(at.iter().map(|at| since(&died, *at)));
-            carry(topology, 1 - victim)?;
-            deaths.push((died.before_ns, monotonic_ns()?));
-            told(bundles, LINK_UP, victim, mend_link(topology)?.before_ns)?;
-        }
-        carry(topology, victim)
-    })?;
-    within("noticed after", noticed, NOTICED)?;
-    let stood = deaths.iter().map(|(died, over)| outcome.gaps.longest_within(*died, *over).length);
-    within("stood still for", stood.collect(), STOOD_STILL)
 }
 
 /// From when a fault was in effect to when it was noticed.

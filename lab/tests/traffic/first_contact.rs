@@ -1,34 +1,23 @@
 //! The first five minutes: a bundle is set up, joined, looked at, and undone; and what does not fit says so.
 
-use std::fs;
 use std::io::Write;
 use std::os::unix::fs::PermissionsExt;
-use std::path::{Path, PathBuf};
 use std::process::{Output, Stdio};
-use std::time::Duration;
 
-use anyhow::{Context, Result, ensure};
-use tabane_kit::bundle::{Bundle, DEVICE, program};
-use tabane_kit::clock::wait_for;
-use tabane_kit::netns::Namespace;
-use tabane_kit::process::{self, words};
+use tabane_kit::process::words;
 use tabane_kit::sandbox::Mounted;
-use tabane_kit::topology::{Topology, nic};
 use tempfile::TempDir;
 
-use crate::case::{Case, DAEMON};
 use crate::traffic::environment::say;
-use crate::traffic::stage::{FAST, plan, ready};
+use crate::traffic::stage::*;
 
-const LINKS: usize = 2;
-const WITHIN: Duration = Duration::from_secs(15);
 /// Where bundles have their files.
 const FILES: &str = "/etc/tabane";
 
 pub(crate) fn cases() -> Vec<Case> {
     vec![
         Case::new("a_bundle_is_set_up_joined_and_forgotten", DAEMON, forgotten),
-        Case::new("what_init_and_join_are_told_is_in_force", DAEMON, told),
+        Case::new("what_init_and_join_are_told_is_in_force", DAEMON, in_force),
         Case::new("a_name_is_needed_where_several_bundles_are_up", DAEMON, several),
         Case::new("a_line_that_is_not_whole_writes_nothing", DAEMON, not_whole),
     ]
@@ -54,9 +43,8 @@ impl Etc {
 
 /// The line for other machines that `tabane init` prints when it is told this, and all that it prints.
 fn init(host: &Namespace, arguments: &str) -> Result<(String, String)> {
-    let mut command = host.command(program(None)?);
-    let said =
-        process::run(command.args(["init", "--yes", "--no-start"]).args(arguments.split_whitespace()))?;
+    let words: Vec<&str> = arguments.split_whitespace().collect();
+    let said = tabane(host, format!("init --yes --no-start {}", words.join(" ")).trim_end())?;
     let line =
         said.lines().find(|line| line.starts_with("tabane1:")).context("no line for others")?.to_owned();
     Ok((line, said))
@@ -73,7 +61,7 @@ fn join(host: &Namespace, line: &str, arguments: &str) -> Result<Output> {
 }
 
 /// It is joined, and its file is the one that `tabane up` is to be told.
-fn joined(host: &Namespace, line: &str, arguments: &str, file: &Path) -> Result<()> {
+fn has_joined(host: &Namespace, line: &str, arguments: &str, file: &Path) -> Result<()> {
     let output = join(host, line, &format!("{arguments} --yes --no-start --file {}", file.display()))?;
     let said = String::from_utf8([output.stdout, output.stderr].concat())?;
     let is_told = said.contains(&format!("tabane up {}", file.display()));
@@ -89,12 +77,6 @@ fn file(directory: &TempDir, name: &str) -> PathBuf {
     directory.path().join(name)
 }
 
-fn ping(host: &Namespace, address: &str) -> Result<()> {
-    let said = process::run(host.command("ping").args(["-q", "-c", "20", "-i", "0.01", address]))?;
-    ensure!(said.contains(" 20 received"), "{said}");
-    Ok(())
-}
-
 /// From nothing to a link that dies, and back to nothing; and the same without keys.
 fn forgotten() -> Result<()> {
     let (_etc, directory) = (Etc::begin()?, tempfile::tempdir()?);
@@ -105,14 +87,14 @@ fn forgotten() -> Result<()> {
         let permissions = fs::metadata(Path::new(FILES).join(name))?.permissions();
         ensure!(permissions.mode() & 0o777 == mode, "{name}: {permissions:?}");
     }
-    let checked = process::run(near.command(program(None)?).args(["check", DEVICE]))?;
+    let checked = tabane(near, "check tb0")?;
     let starts = ["nic = ", "key = ", "address = "];
     let named = checked.lines().filter(|line| starts.iter().any(|start| line.starts_with(start)));
     ensure!(named.count() == LINKS + 2, "{checked}");
-    joined(far, &line, "", &file(&directory, "tb0.toml"))?;
+    has_joined(far, &line, "", &file(&directory, "tb0.toml"))?;
     let mut bundles = [up(near, DEVICE, DEVICE.as_ref())?, up(far, DEVICE, &file(&directory, "tb0.toml"))?];
     ready(&mut bundles, LINKS)?;
-    ping(near, "10.9.0.2")?;
+    ensure!(answered(near, "10.9.0.2", 20)? == 20, "pings are lost");
     say(
         near,
         &[
@@ -133,8 +115,7 @@ fn forgotten() -> Result<()> {
     says(&bundles[1], &["DEGRADED: redundancy lost since "])?;
     near.ip("link set eth2 up")?;
     says(&bundles[0], &["healthy"])?;
-    let status = process::run(near.command(program(None)?).args(["status", "--json"]))?;
-    let status: serde_json::Value = serde_json::from_str(&status)?;
+    let status: Value = serde_json::from_str(&tabane(near, "status --json")?)?;
     let health = &status["health"];
     let is_well = health["state"] == "healthy" && health["since"].is_null();
     ensure!(is_well && health["redundancy_lost"] == false, "{health}");
@@ -155,7 +136,7 @@ fn forgotten() -> Result<()> {
     second.stop()?.success("a daemon told to stop")?;
 
     let (line, _) = init(near, "--insecure --link eth1 --address none")?;
-    joined(far, &line, "--link eth1 --address none", &file(&directory, "open.toml"))?;
+    has_joined(far, &line, "--link eth1 --address none", &file(&directory, "open.toml"))?;
     let mut bundles = [up(near, DEVICE, DEVICE.as_ref())?, up(far, DEVICE, &file(&directory, "open.toml"))?];
     ready(&mut bundles, 1)?;
     for bundle in &bundles {
@@ -166,12 +147,12 @@ fn forgotten() -> Result<()> {
 }
 
 /// Name, key, policy, port, MTU, links, addresses, files: what the first machine is told reaches the second where it has to be the same.
-fn told() -> Result<()> {
+fn in_force() -> Result<()> {
     let (_etc, directory) = (Etc::begin()?, tempfile::tempdir()?);
     let topology = Topology::build(plan(&[FAST; LINKS]))?;
     let (near, far) = (topology.host(0), topology.host(1));
     let [own, near_file, far_file] = ["own", "near.toml", "far.toml"].map(|name| file(&directory, name));
-    process::run(near.command(program(None)?).arg("genkey").arg(&own))?;
+    tabane(near, &format!("genkey {}", own.display()))?;
     let (line, said) = init(
         near,
         &format!(
@@ -183,7 +164,7 @@ fn told() -> Result<()> {
     )?;
     ensure!(said.contains(&format!("tabane up {}", near_file.display())), "{said}");
     ensure!(fs::read(own)? == fs::read(near_file.with_extension("key"))?, "another key");
-    joined(far, &line, "--link eth2 --link eth1 --address 10.8.0.9/24", &far_file)?;
+    has_joined(far, &line, "--link eth2 --link eth1 --address 10.8.0.9/24", &far_file)?;
     let mut bundles = [up(near, "tb7", &near_file)?, up(far, "tb7", &far_file)?];
     ready(&mut bundles, LINKS)?;
     let (status, far_status) = (bundles[0].status()?, bundles[1].status()?);
@@ -196,7 +177,7 @@ fn told() -> Result<()> {
     ensure!((0..LINKS).all(|link| sockets.contains(&format!("{}:7555", nic(link)))), "{sockets}");
     let device = near.ip("-oneline link show tb7")?;
     ensure!(device.contains(" mtu 9000 "), "{device}");
-    ping(near, "10.8.0.9")?;
+    ensure!(answered(near, "10.8.0.9", 20)? == 20, "pings are lost");
     ensure!(!Path::new(FILES).exists(), "{FILES} was made");
     Bundle::stop_all(bundles)
 }
@@ -220,12 +201,11 @@ fn several() -> Result<()> {
     }
     let which = "tabane: several bundles are up; say which: tb0, tb1\n";
     say(near, &[("down", which), ("status --json", which)])?;
-    let tabane = |words: &str| process::run(near.command(program(None)?).args(words.split(' ')));
-    let listed = tabane("list")?;
+    let listed = tabane(near, "list")?;
     ensure!(listed.lines().map(|line| &line[..3]).eq(["tb0", "tb1"]), "{listed}");
-    let listed: serde_json::Value = serde_json::from_str(&tabane("list --json")?)?;
+    let listed: Value = serde_json::from_str(&tabane(near, "list --json")?)?;
     ensure!([0, 1].map(|number| listed[number]["name"].as_str()) == [Some("tb0"), Some("tb1")], "{listed}");
-    let shown = tabane("status")?;
+    let shown = tabane(near, "status")?;
     ensure!(shown.matches("NO PEER").count() == 2, "{shown}");
     say(
         near,

@@ -4,8 +4,8 @@ use std::process::Command;
 
 use tabane_kit::prerequisites::CNI_MACVLAN;
 
-use crate::traffic::prelude::*;
-use crate::traffic::systemd::{self, SERVICE, machine_with, peer, whole};
+use crate::traffic::stage::*;
+use crate::traffic::systemd::{self, SERVICE, whole, with_machine, with_peer};
 
 const ADDRESSED: &[u8] = include_bytes!("../../../packaging/network/systemd-networkd/10-tb0.network");
 const UNMANAGED: &[u8] =
@@ -35,9 +35,6 @@ const VLAN_ADDRESS: &str = "10.10.0.1/24";
 /// Where `make test` puts what knows Kubernetes' schemas.
 const VALIDATE: &str =
     concat!(env!("CARGO_MANIFEST_DIR"), "/../target/tools/kubernetes/bin/kubernetes-validate");
-const LINKS: usize = 2;
-const FILE: u64 = 4 << 20;
-const WITHIN: Duration = Duration::from_secs(15);
 
 pub(crate) fn cases() -> Vec<Case> {
     vec![
@@ -54,45 +51,43 @@ pub(crate) fn cases() -> Vec<Case> {
 
 /// The device comes after networkd, has no carrier at first, and is another one after a restart.
 fn addressed() -> Result<()> {
-    let topology = Topology::build(plan(&[FAST; LINKS]))?;
-    let (host, directory) = (topology.host(0), tempfile::tempdir()?);
-    let systemd = beside_networkd(host, &[("etc/systemd/network/10-tb0.network", ADDRESSED, 0o644)])?;
-    systemd.systemctl(&format!("start {SERVICE}"))?;
-    has_address(host, DEVICE, &format!("{ADDRESS}/24"))?;
-    let mut peer = peer(&topology, directory.path())?;
-    other_address(&topology, &mut peer)?;
-    whole(&mut peer)?;
-    crosses(&topology)?;
-    systemd.systemctl(&format!("restart {SERVICE}"))?;
-    has_address(host, DEVICE, &format!("{ADDRESS}/24"))?;
-    whole(&mut peer)?;
-    crosses(&topology)?;
-    systemd.systemctl(&format!("stop {SERVICE}"))?;
-    peer.stop()?.success("a daemon told to stop").map(drop)
+    beside_networkd(&[("etc/systemd/network/10-tb0.network", ADDRESSED, 0o644)], |topology, systemd| {
+        let goes = |verb: &str| -> Result<()> {
+            systemd.systemctl(&format!("{verb} {SERVICE}"))?;
+            has_address(topology.host(0), DEVICE, &format!("{ADDRESS}/24"))
+        };
+        goes("start")?;
+        with_peer(topology, |peer| {
+            other_address(topology, peer)?;
+            whole(peer)?;
+            crosses(topology)?;
+            goes("restart")?;
+            whole(peer)?;
+            crosses(topology)
+        })
+    })
 }
 
 /// A file for all devices is in force at others, and not at the bundle.
 fn unmanaged() -> Result<()> {
-    let topology = Topology::build(plan(&[FAST; LINKS]))?;
-    let host = topology.host(0);
     let files: [(&str, &[u8], u32); 2] = [
         ("etc/systemd/network/10-tabane-unmanaged.network", UNMANAGED, 0o644),
         ("etc/systemd/network/99-all.network", GREEDY, 0o644),
     ];
-    let systemd = beside_networkd(host, &files)?;
-    systemd.systemctl(&format!("start {SERVICE}"))?;
-    // A device of such a name that is no bundle's, and comes later: once it has the address, networkd has seen the bundle's.
-    host.ip("link add tb9 type veth peer name far")?;
-    has_address(host, "tb9", GREEDY_ADDRESS)?;
-    let addresses = host.ip(&format!("-brief address show {DEVICE}"))?;
-    ensure!(!addresses.contains(GREEDY_ADDRESS), "{addresses}");
-    systemd.systemctl(&format!("stop {SERVICE}")).map(drop)
+    beside_networkd(&files, |topology, systemd| {
+        let host = topology.host(0);
+        systemd.systemctl(&format!("start {SERVICE}"))?;
+        // A device of such a name that is no bundle's, and comes later: once it has the address, networkd has seen the bundle's.
+        host.ip("link add tb9 type veth peer name far")?;
+        has_address(host, "tb9", GREEDY_ADDRESS)?;
+        let addresses = host.ip(&format!("-brief address show {DEVICE}"))?;
+        ensure!(!addresses.contains(GREEDY_ADDRESS), "{addresses}");
+        Ok(())
+    })
 }
 
 /// networkd makes the VLAN where the kernel has the driver. Elsewhere it asks for it in vain, and another device has the name.
 fn vlan() -> Result<()> {
-    let topology = Topology::build(plan(&[FAST; LINKS]))?;
-    let host = topology.host(0);
     let named =
         String::from_utf8_lossy(ADDRESSED).replace("[Network]\n", &format!("[Network]\nVLAN={VLAN}\n"));
     let files: [(&str, &[u8], u32); 3] = [
@@ -100,74 +95,74 @@ fn vlan() -> Result<()> {
         (NETDEV, VLAN_NETDEV, 0o644),
         ("etc/systemd/network/20-tb0-vlan10.network", VLAN_NETWORK, 0o644),
     ];
-    let systemd = beside_networkd(host, &files)?;
-    systemd.systemctl(&format!("start {SERVICE}"))?;
-    let is_made = wait_for("a VLAN, or the kernel's refusal", WITHIN, || {
-        let shown = host.ip(&format!("-details link show {VLAN}")).unwrap_or_default();
-        let is_made = shown.contains("vlan protocol 802.1Q id 10");
-        let is_refused = systemd.said()?.contains("Could not create stacked netdev: Unknown device type");
-        Ok((is_made || is_refused).then_some(is_made))
-    })?;
-    if !is_made {
-        // Networkd takes no other kind of device for it as long as it knows this file.
-        process::run(systemd.command("rm").arg(format!("/{NETDEV}")))?;
-        systemd.systemctl("restart systemd-networkd.service")?;
-        host.ip(&format!("link add {VLAN} type veth peer name far"))?;
-    }
-    has_address(host, VLAN, VLAN_ADDRESS)?;
-    systemd.systemctl(&format!("stop {SERVICE}")).map(drop)
+    beside_networkd(&files, |topology, systemd| {
+        let host = topology.host(0);
+        systemd.systemctl(&format!("start {SERVICE}"))?;
+        let is_made = wait_for("a VLAN, or the kernel's refusal", WITHIN, || {
+            let shown = host.ip(&format!("-details link show {VLAN}")).unwrap_or_default();
+            let is_made = shown.contains("vlan protocol 802.1Q id 10");
+            let is_refused = systemd.said()?.contains("Could not create stacked netdev: Unknown device type");
+            Ok((is_made || is_refused).then_some(is_made))
+        })?;
+        if !is_made {
+            // Networkd takes no other kind of device for it as long as it knows this file.
+            process::run(systemd.command("rm").arg(format!("/{NETDEV}")))?;
+            systemd.systemctl("restart systemd-networkd.service")?;
+            host.ip(&format!("link add {VLAN} type veth peer name far"))?;
+        }
+        has_address(host, VLAN, VLAN_ADDRESS)
+    })
 }
 
 /// The bridge is there first; the bundle is its port after each start.
 fn bridged() -> Result<()> {
-    let topology = Topology::build(plan(&[FAST; LINKS]))?;
-    let (host, directory) = (topology.host(0), tempfile::tempdir()?);
-    host.ip("link add vmbr1 type bridge stp_state 0 forward_delay 0")?;
-    host.ip(&format!("address add {ADDRESS}/24 dev vmbr1"))?;
-    host.ip("link set vmbr1 up")?;
     let drop_in = "etc/systemd/system/tabane@tb0.service.d/bridge.conf";
-    let systemd = machine_with(host, "", &[(drop_in, BRIDGE, 0o644)])?;
-    let mut peer = peer(&topology, directory.path())?;
-    other_address(&topology, &mut peer)?;
-    for verb in ["start", "restart"] {
-        systemd.systemctl(&format!("{verb} {SERVICE}"))?;
-        let ports = host.ip("-brief link show master vmbr1")?;
-        ensure!(ports.contains(DEVICE), "after {verb}: {ports}");
-        whole(&mut peer)?;
-        crosses(&topology)?;
-    }
-    systemd.systemctl(&format!("stop {SERVICE}"))?;
-    peer.stop()?.success("a daemon told to stop").map(drop)
+    with_machine("", &[(drop_in, BRIDGE, 0o644)], |topology, systemd| {
+        let host = topology.host(0);
+        host.ip("link add vmbr1 type bridge stp_state 0 forward_delay 0")?;
+        host.ip(&format!("address add {ADDRESS}/24 dev vmbr1"))?;
+        host.ip("link set vmbr1 up")?;
+        with_peer(topology, |peer| {
+            other_address(topology, peer)?;
+            for verb in ["start", "restart"] {
+                systemd.systemctl(&format!("{verb} {SERVICE}"))?;
+                let ports = host.ip("-brief link show master vmbr1")?;
+                ensure!(ports.contains(DEVICE), "after {verb}: {ports}");
+                whole(peer)?;
+                crosses(topology)?;
+            }
+            Ok(())
+        })
+    })
 }
 
 /// The service counts as started once a peer is there, so what is ordered behind `network-online.target` comes later.
 fn online() -> Result<()> {
-    let topology = Topology::build(plan(&[FAST; LINKS]))?;
-    let (host, directory) = (topology.host(0), tempfile::tempdir()?);
     let drop_in = "etc/systemd/system/tabane@tb0.service.d/online.conf";
     let target = format!("{UNITS}/network-online.target");
     let files: [(&str, &[u8], u32); 2] =
         [(drop_in, ONLINE, 0o644), (&target, b"[Unit]\nDescription=online\nDefaultDependencies=no\n", 0o644)];
-    let systemd = machine_with(host, "", &files)?;
-    systemd.systemctl(&format!("enable {SERVICE}"))?;
-    systemd.systemctl("start --no-block network-online.target")?;
-    wait_for("a bundle that waits for a peer", WITHIN, || {
-        Ok((systemd.property(SERVICE, "SubState")? == "start-post").then_some(()))
-    })?;
-    let limit = systemd.property(SERVICE, "TimeoutStartUSec")?;
-    ensure!(limit == "1min", "the manager ends a bundle that waits for {limit}");
-    let target = || systemd.property("network-online.target", "ActiveState");
-    // At first the device has a carrier, for peers that have not been found yet.
-    wait_for("a device without a carrier", WITHIN, || {
-        Ok(host.ip(&format!("-o link show {DEVICE}"))?.contains("NO-CARRIER").then_some(()))
-    })?;
-    let state = target()?;
-    ensure!(state != "active", "the network is {state} without a peer");
-    let mut peer = peer(&topology, directory.path())?;
-    whole(&mut peer)?;
-    wait_for("a network that is online", WITHIN, || Ok((target()? == "active").then_some(())))?;
-    systemd.systemctl(&format!("stop {SERVICE}"))?;
-    peer.stop()?.success("a daemon told to stop").map(drop)
+    with_machine("", &files, |topology, systemd| {
+        systemd.systemctl(&format!("enable {SERVICE}"))?;
+        systemd.systemctl("start --no-block network-online.target")?;
+        wait_for("a bundle that waits for a peer", WITHIN, || {
+            Ok((systemd.property(SERVICE, "SubState")? == "start-post").then_some(()))
+        })?;
+        let limit = systemd.property(SERVICE, "TimeoutStartUSec")?;
+        ensure!(limit == "1min", "the manager ends a bundle that waits for {limit}");
+        let target = || systemd.property("network-online.target", "ActiveState");
+        // At first the device has a carrier, for peers that have not been found yet.
+        wait_for("a device without a carrier", WITHIN, || {
+            let shown = topology.host(0).ip(&format!("-o link show {DEVICE}"))?;
+            Ok(shown.contains("NO-CARRIER").then_some(()))
+        })?;
+        let state = target()?;
+        ensure!(state != "active", "the network is {state} without a peer");
+        with_peer(topology, |peer| {
+            whole(peer)?;
+            wait_for("a network that is online", WITHIN, || Ok((target()? == "active").then_some(())))
+        })
+    })
 }
 
 /// Without the rules nobody is found; with them, nodes find each other and traffic passes.
@@ -274,13 +269,17 @@ pub(crate) fn other_address(topology: &Topology, peer: &mut Bundle<'_>) -> Resul
     topology.host(1).ip(&format!("address add {OTHER}/24 dev {DEVICE}")).map(drop)
 }
 
-/// A machine with the bundle's service, whose file has no address, and networkd at work.
-fn beside_networkd(host: &Namespace, files: &[(&str, &[u8], u32)]) -> Result<Systemd> {
+/// Runs `test` beside a machine with the bundle's service, whose file has no address, and networkd at work.
+fn beside_networkd(
+    files: &[(&str, &[u8], u32)],
+    test: impl FnOnce(&Topology, &Systemd) -> Result<()>,
+) -> Result<()> {
     let unit = format!("{UNITS}/systemd-networkd.service");
     let networkd: [(&str, &[u8], u32); 1] = [(&unit, NETWORKD, 0o644)];
-    let systemd = machine_with(host, "", &[&networkd[..], files].concat())?;
-    systemd.systemctl("start systemd-networkd.service").context("networkd")?;
-    Ok(systemd)
+    with_machine("", &[&networkd[..], files].concat(), |topology, systemd| {
+        systemd.systemctl("start systemd-networkd.service").context("networkd")?;
+        test(topology, systemd)
+    })
 }
 
 pub(crate) fn has_address(host: &Namespace, device: &str, address: &str) -> Result<()> {

@@ -14,14 +14,13 @@ use tabane_kit::workload::etcd::Etcd;
 use tabane_kit::workload::fleet::{Dns, Follower, run};
 use tempfile::TempDir;
 
-use crate::traffic::prelude::*;
+use crate::traffic::stage::*;
 use crate::traffic::systemd::page::ACCOUNTS;
-use crate::traffic::systemd::{self, KEY, SERVICE, machine_with};
+use crate::traffic::systemd::{self, KEY, SERVICE, machine};
 
 /// As packaged.
 const UNIT: &[u8] = include_bytes!("../../../packaging/tabane-follow@.service");
 const HOSTS: usize = 3;
-const LINKS: usize = 2;
 /// The one that leaves and comes back.
 const LEAVER: usize = 2;
 /// Where etcd and DNS listen, beside the hosts' addresses on the first link.
@@ -35,8 +34,6 @@ const GAP_MAX: Duration = Duration::from_millis(500);
 const FILE: u64 = 16 << 20;
 /// Seconds that a node's record outlives it.
 const LEASE: &str = "5";
-/// A change in etcd has its effect within this time.
-const WITHIN: Duration = Duration::from_secs(15);
 /// A record in DNS has it within this: 5 s until it is asked for again, and 5 s for the rest.
 const DNS_WITHIN: Duration = Duration::from_secs(10);
 /// A follower notices within this time that no server answers: it asks after 5 s, by UDP and by TCP, three times each, and waits
@@ -74,8 +71,7 @@ impl<'a> Stage<'a> {
         let program = options()?.program;
         let mut stage = Stage { topology, program, directory, bundles: Vec::new() };
         for name in ["old.key", "new.key"] {
-            let mut command = topology.host(0).command(&stage.program);
-            process::run(command.arg("genkey").arg(stage.file(name)))?;
+            tabane(topology.host(0), &format!("genkey {}", stage.file(name).display()))?;
         }
         let options = Options { protection: Protection::KeyFile(stage.file("old.key")), ..options()? };
         for host in 0..HOSTS {
@@ -97,6 +93,13 @@ impl<'a> Stage<'a> {
         let cache = self.file(&format!("h{}.json", host + 1));
         let own = [DEVICE.to_owned(), "--cache".to_owned(), cache.display().to_string()];
         Follower::start(self.topology.host(host), &self.program, [&own[..], flags].concat())
+    }
+
+    /// Has the group change to this key, from where etcd is.
+    fn rotate(&self, key: &str, reached: &[String], further: &[&str]) -> Result<String> {
+        let own = [DEVICE, "--rotate", &self.file(key).display().to_string()].map(str::to_owned);
+        let further: Vec<String> = further.iter().map(ToString::to_string).collect();
+        run(self.topology.switch(0), &self.program, &[&own[..], reached, &further].concat())
     }
 
     /// Waits until each of these hosts has the others as peers over all links.
@@ -129,11 +132,9 @@ impl<'a> Stage<'a> {
 
     fn traffic(&self) -> Result<Traffic> {
         let (from, to) = (self.topology.host(0), self.topology.host(1));
-        let at = SocketAddr::new(address(1), 0);
-        let transfer = Transfer::start(from, to, at, Source::random(FILE, 1))?;
         Ok(Traffic {
-            datagrams: Sequence::start(from, to, at, PACE, LIMIT)?,
-            transfer,
+            transfer: begin(from, to, 1, FILE)?,
+            datagrams: datagrams(self.topology, PACE, LIMIT)?,
             machine: sleeper(from)?,
         })
     }
@@ -257,14 +258,11 @@ fn leave_and_return(stage: &mut Stage<'_>, followers: &mut [Follower<'_>]) -> Re
 /// announces what it likes, does not hold that up.
 fn rotate(stage: &mut Stage<'_>, etcd: &Etcd<'_>) -> Result<()> {
     const STOLEN: &str = "/fleet/nodes/stolen";
-    let rotate = |key: &str, further: &[String]| {
-        let own = [DEVICE.to_owned(), "--rotate".to_owned(), stage.file(key).display().to_string()];
-        run(stage.topology.switch(0), &stage.program, &[&own[..], &reached(etcd), further].concat())
-    };
+    let rotate = |key: &str, further: &[&str]| stage.rotate(key, &reached(etcd), further);
     let parted = rotate("new.key", &[]).expect_err("the nodes speak the old one").to_string();
     ensure!(parted.contains("h1 speaks another key than this, and etcd has none yet"), "{parted}");
     rotate("old.key", &[])?;
-    let without = ["--without".to_owned(), "stolen".to_owned()];
+    let without = ["--without", "stolen"];
     let unknown = rotate("new.key", &without).expect_err("nobody is called so").to_string();
     ensure!(unknown.contains("nobody announces that name; announced: h1, h2, h3"), "{unknown}");
     etcd.ask(&["put", STOLEN, r#"{ "endpoints": [null, null], "groups": ["00"] }"#])?;
@@ -281,12 +279,9 @@ fn rotate(stage: &mut Stage<'_>, etcd: &Etcd<'_>) -> Result<()> {
 
 /// Who comes with a certificate of somebody else's is refused in one sentence.
 fn stranger(stage: &Stage<'_>, etcd: &Etcd<'_>) -> Result<()> {
-    let own = [DEVICE.to_owned(), "--rotate".to_owned(), stage.file("old.key").display().to_string()];
-    let flags = reached(etcd).into_iter().map(|flag| flag.replace("client.", "stranger."));
-    let flags: Vec<String> = own.into_iter().chain(flags).collect();
-    let refused = run(stage.topology.switch(0), &stage.program, &flags)
-        .expect_err("no certificate of etcd's")
-        .to_string();
+    let reached: Vec<_> =
+        reached(etcd).into_iter().map(|flag| flag.replace("client.", "stranger.")).collect();
+    let refused = stage.rotate("old.key", &reached, &[]).expect_err("no certificate of etcd's").to_string();
     ensure!(
         refused.contains(&format!("tabane-follow: etcd at {} cannot be reached", etcd.url())),
         "{refused}"
@@ -304,11 +299,8 @@ fn users(stage: &Stage<'_>, etcd: &Etcd<'_>) -> Result<()> {
     let rotate = |password: &str| {
         let file = stage.file("password");
         fs::write(&file, format!("{password}\n"))?;
-        let key = stage.file("new.key").display().to_string();
-        let flags = ["--rotate", &key, "--user", "root", "--password-file", &file.display().to_string()]
-            .map(String::from);
-        let all = [&[DEVICE.to_owned()], &flags[..], &reached(etcd)].concat();
-        run(stage.topology.switch(0), &stage.program, &all)
+        let flags = ["--user", "root", "--password-file", &file.display().to_string()];
+        stage.rotate("new.key", &reached(etcd), &flags)
     };
     let said = rotate("right")?;
     ensure!(said == "every node has this key and no other\n", "{said}");
@@ -375,8 +367,7 @@ fn allowed() -> Result<()> {
     let (mut followers, mut keys) = (Vec::new(), Vec::new());
     for host in 0..2 {
         let key = stage.file(&format!("node{host}.key")).display().to_string();
-        let mut genkey = topology.host(host).command(&stage.program);
-        keys.push(process::run(genkey.args(["genkey", "--node", &key]))?.trim().to_owned());
+        keys.push(tabane(topology.host(host), &format!("genkey --node {key}"))?.trim().to_owned());
         let options = Options { arguments: vec!["--node-key".to_owned(), key], ..options()? };
         let local = |link| if host == 0 { address_of(link, host).to_string() } else { "0.0.0.0".to_owned() };
         let links: Vec<String> =
@@ -437,7 +428,7 @@ fn unit() -> Result<()> {
         ("etc/client.crt", &certificate, 0o644),
         ("etc/client.key", &key, 0o644),
     ];
-    let systemd = machine_with(topology.host(0), "", &files)?;
+    let systemd = machine(topology.host(0), "", &files)?;
     process::run(systemd.command("systemd-sysusers").arg("tabane.conf"))?;
     systemd.systemctl(&format!("start {SERVICE} tabane-follow@tb0.service"))?;
 

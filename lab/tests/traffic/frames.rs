@@ -21,7 +21,7 @@ use tabane_io::packet::{FRAME_MAX, HEADER as VIRTIO};
 use build::{EVERYONE, EXPERIMENT, FROM, TO, ethernet, from, tagged, text, to, udp4};
 use table::{KINDS, SERVICE, VLAN};
 
-use crate::traffic::prelude::*;
+use crate::traffic::stage::*;
 
 /// The veth pair.
 const REFERENCE: &str = "ref0";

@@ -3,14 +3,13 @@
 
 use crate::case::guest;
 use crate::traffic::data_path::{carried, in_cells, open, sent};
-use crate::traffic::prelude::*;
 use crate::traffic::reorder::MINUTES;
+use crate::traffic::stage::*;
 
 /// What this program does in the guest when its first word is this; a word for each of [`WAYS`] follows.
 pub(crate) const KERNEL: &str = "kernel-of-a-guest";
 /// Time for the guest to boot on emulated processors, to carry all files and to end.
 const GUEST_WITHIN: Duration = Duration::from_secs(900);
-const LINKS: usize = 2;
 const FILE: u64 = 1 << 20;
 
 /// How frames go: the policy where programs may carry them, else sealed; and what stands before the links' names.

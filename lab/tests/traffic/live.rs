@@ -2,23 +2,18 @@
 
 use std::process::Command;
 
-use crate::traffic::changes::{CHANGED, LINKS, RATE, load, under_load};
+use crate::traffic::changes::{CHANGED, LINKS, RATE, load};
 use crate::traffic::faults::carry;
-use crate::traffic::prelude::*;
+use crate::traffic::stage::*;
 
 /// What a link without data carries in some tenths of a second: heartbeats, and what was on its way.
 const QUIET_BYTES_MAX: u64 = 128 << 10;
-const FILE: u64 = 4 << 20;
 const KEY: &str = "6c697665206368616e676573206f6620612072756e6e696e672062756e646c65";
 
 pub(crate) fn cases() -> Vec<Case> {
     vec![
-        Case::new("a_link_that_is_drained_and_resumes_under_load_loses_nothing", IPERF, || {
-            under_load(drain_and_resume)
-        }),
         Case::new("a_drained_link_may_be_pulled_and_is_better_than_none", DAEMON, drained),
         Case::new("a_file_that_is_read_again_under_load_loses_nothing", IPERF, reload_under_load),
-        Case::new("a_file_is_taken_whole_or_not_at_all", DAEMON, whole_or_not),
         Case::new("what_was_changed_by_hand_is_shown_kept_and_saved", DAEMON, by_hand),
         Case::new("keys_of_a_file_that_is_read_again_are_spoken", DAEMON, keys),
         Case::new("a_peer_that_is_named_later_is_found", DAEMON, named_later),
@@ -33,7 +28,7 @@ fn until_drained(bundles: &mut [Bundle<'_>], link: usize) -> Result<()> {
     })
 }
 
-fn drain_and_resume(topology: &Topology, bundles: &mut [Bundle<'_>]) -> Result<()> {
+pub(crate) fn drain_and_resume(topology: &Topology, bundles: &mut [Bundle<'_>]) -> Result<()> {
     carry(topology, CHANGED)?;
     let said = bundles[0].ask(&["link", "drain", DEVICE, &nic(CHANGED)])?;
     ensure!(said == format!("link {CHANGED} is drained: no data passes over it\n"), "{said}");
@@ -92,12 +87,12 @@ fn drained() -> Result<()> {
 }
 
 /// Bundles whose configuration is in files.
-struct Files {
+pub(crate) struct Files {
     directory: tempfile::TempDir,
 }
 
 impl Files {
-    fn new() -> Result<Files> {
+    pub(crate) fn new() -> Result<Files> {
         let directory = tempfile::tempdir()?;
         fs::write(directory.path().join("key"), KEY)?;
         Ok(Files { directory })
@@ -112,7 +107,7 @@ impl Files {
     }
 
     /// Writes what the file of a host says besides its name, key and address.
-    fn write(&self, host: usize, rest: &str) -> Result<()> {
+    pub(crate) fn write(&self, host: usize, rest: &str) -> Result<()> {
         let head = format!(
             "# host {host}\nname = \"{DEVICE}\"\nkey = \"key\"\naddress = [\"{}/24\"]\n",
             address(host)
@@ -124,7 +119,7 @@ impl Files {
         Ok(fs::read_to_string(self.path(host))?)
     }
 
-    fn start<'a>(&self, topology: &'a Topology) -> Result<Vec<Bundle<'a>>> {
+    pub(crate) fn start<'a>(&self, topology: &'a Topology) -> Result<Vec<Bundle<'a>>> {
         let start =
             |(host, namespace)| Bundle::start_from(namespace, &program(None)?, DEVICE, &self.path(host));
         topology.hosts().iter().enumerate().map(start).collect()
@@ -164,54 +159,6 @@ fn reload_under_load() -> Result<()> {
         }
         carry(topology, CHANGED)
     })?;
-    Bundle::stop_all(bundles)
-}
-
-fn whole_or_not() -> Result<()> {
-    let topology = Topology::build(plan(&[FAST; 2]))?;
-    let files = Files::new()?;
-    let both = tables(&[0, 1]);
-    for host in 0..2 {
-        files.write(host, &both)?;
-    }
-    let mut bundles = files.start(&topology)?;
-    ready(&mut bundles, 2)?;
-    let (bundle, file) = (&bundles[0], files.name(0));
-    let wrong = [
-        (format!("policy = \"rr\"\nmtu = 9000\nport = 7500\n{both}"), "port and mtu cannot change"),
-        (format!("policy = \"rr\"\n{both}[[link]]\nnic = \"nowhere\"\n"), "link nowhere: no such NIC"),
-        (
-            format!("policy = \"rr\"\n{both}peers = [\"198.51.100.7\"]\n"),
-            "its socket does not go with these peers",
-        ),
-        (format!("policy = \"rrr\"\n{both}"), "0.toml:5: policy: `rrr` is unknown"),
-    ];
-    for (text, why) in &wrong {
-        files.write(0, text)?;
-        let said = refused(bundle, &["reload", DEVICE, &file])?;
-        ensure!(said.contains(why), "{said} in place of {why}");
-        let status = bundle.status()?;
-        let links: Vec<_> = status.peers[0].paths.iter().map(|path| path.nic.clone()).collect();
-        ensure!(
-            status.policy == "adaptive" && links == [nic(0), nic(1)],
-            "something has changed: {status:?}"
-        );
-        ensure!(status.changed_by_hand.is_empty(), "{:?}", status.changed_by_hand);
-    }
-    files.write(0, &both)?;
-    let unchanged = bundle.ask(&["reload", &file])?;
-    ensure!(unchanged == "nothing differs\n", "{unchanged}");
-    let text = files.read(0)?.replace("/24\"]", "/24\", \"10.78.0.1/24\"]");
-    fs::write(files.path(0), text)?;
-    let more = bundle.ask(&["reload", DEVICE, &file])?;
-    let addresses = || topology.host(0).ip(&format!("-brief address show dev {DEVICE}"));
-    ensure!(more == "address 10.78.0.1/24 added\n" && addresses()?.contains("10.78.0.1/24"), "{more}");
-    files.write(0, &both)?;
-    let unnamed = refused(bundle, &["reload", DEVICE])?;
-    ensure!(unnamed.contains(&format!("was started from {file}; allowed: to name the file")), "{unnamed}");
-    bundle.ask(&["reload", DEVICE, &file])?;
-    ensure!(!addresses()?.contains("10.78.0.1/24"), "{}", addresses()?);
-    send_both_ways(&topology, FILE)?;
     Bundle::stop_all(bundles)
 }
 
@@ -265,8 +212,29 @@ fn by_hand() -> Result<()> {
     ensure!(bundles[0].status()?.changed_by_hand.is_empty());
     let again = bundles[0].ask(&["reload", DEVICE, &file])?;
     ensure!(again == "nothing differs\n", "{again}");
+    read_again(topology.host(0), &bundles[0], &files)?;
     elsewhere(&bundles[0], files.directory.path())?;
     Bundle::stop_all(bundles)
+}
+
+/// A file is taken whole or not at all: another address, a policy beside a NIC that is not there, and no file.
+fn read_again(host: &Namespace, bundle: &Bundle<'_>, files: &Files) -> Result<()> {
+    let (file, text) = (files.name(0), files.read(0)?);
+    fs::write(files.path(0), text.replace("/24\"]", "/24\", \"10.78.0.1/24\"]"))?;
+    let more = bundle.ask(&["reload", DEVICE, &file])?;
+    let addresses = || host.ip(&format!("-brief address show dev {DEVICE}"));
+    ensure!(more == "address 10.78.0.1/24 added\n" && addresses()?.contains("10.78.0.1/24"), "{more}");
+    fs::write(files.path(0), format!("{}[[link]]\nnic = \"nowhere\"\n", text.replace("\"rr\"", "\"hash\"")))?;
+    let said = refused(bundle, &["reload", DEVICE, &file])?;
+    ensure!(said.contains("link nowhere: no such NIC"), "{said}");
+    let status = bundle.status()?;
+    ensure!(status.policy == "rr" && addresses()?.contains("10.78.0.1/24"), "something changed: {status:?}");
+    let unnamed = refused(bundle, &["reload", DEVICE])?;
+    ensure!(unnamed.contains(&format!("was started from {file}; allowed: to name the file")), "{unnamed}");
+    fs::write(files.path(0), text)?;
+    bundle.ask(&["reload", DEVICE, &file])?;
+    ensure!(!addresses()?.contains("10.78.0.1/24"), "{}", addresses()?);
+    Ok(())
 }
 
 /// A group changes its key by its files, in the three rounds of a change; then by hand, and the file follows.

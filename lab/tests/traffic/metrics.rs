@@ -7,12 +7,8 @@ use tabane_kit::prometheus::{self, Server};
 
 use crate::traffic::faults::carry;
 use crate::traffic::page;
-use crate::traffic::prelude::*;
+use crate::traffic::stage::*;
 
-const LINKS: usize = 2;
-const VICTIM: usize = 1;
-const FILE: u64 = 4 << 20;
-const WITHIN: Duration = Duration::from_secs(10);
 const PAGE: &str = include_str!("../../../docs/metrics.md");
 const RULES: &str = include_str!("../../../packaging/prometheus/tabane.rules.yml");
 const DASHBOARD: &str = include_str!("../../../packaging/grafana/tabane.json");
@@ -30,8 +26,13 @@ const PROMETHEUS: &[Need] = &[Daemon, That(|| Ok(prometheus::require()?))];
 
 pub(crate) fn cases() -> Vec<Case> {
     vec![
-        Case::new("metrics_tell_of_a_link_that_dies_and_why", PROMETHEUS, dies),
-        Case::new("metrics_of_real_bundles_are_read_by_others", PROMETHEUS, read_by_others),
+        Case::new("metrics_are_read_by_others_and_tell_of_a_link_that_dies", PROMETHEUS, || {
+            with_bundles(plan(&[FAST; LINKS]), &options()?, |topology, bundles| {
+                ready(bundles, LINKS)?;
+                read_by_others(topology, &bundles[0]).context("others")?;
+                dies(topology, &bundles[0])
+            })
+        }),
         Case::new(
             "prometheus_scrapes_a_bundle_fires_and_fills_the_dashboard",
             [PROMETHEUS, &[That(page::require_web)]].concat(),
@@ -64,72 +65,58 @@ fn until(bundle: &Bundle<'_>, what: &str, wanted: impl Fn(&str) -> Result<bool>)
     })
 }
 
-fn dies() -> Result<()> {
-    with_bundles(plan(&[FAST; LINKS]), &options()?, |topology, bundles| {
-        ready(bundles, LINKS)?;
-        let [lost, slow] = ["tabane_redundancy_lost", "tabane_below_expected_speed"];
-        let before = until(&bundles[0], "a sound bundle", |page| Ok(value(page, lost, &[])? == 0.0))?;
-        ensure!(value(&before, slow, &[])? == 0.0 && value(&before, "tabane_peers", &[])? == 1.0, "{before}");
-        let (link, events) = (format!("nic=\"{}\"", nic(VICTIM)), "event=\"link-down\"");
-        let deaths = |page: &str| value(page, "tabane_events_total", &[events]);
-        let is = |page: &str, reason: &str| {
-            value(page, "tabane_link_fault", &[&link, &format!("tabane_link_fault=\"{reason}\"")])
-        };
-        let meanwhile = || {
-            carry(topology, VICTIM)?;
-            topology.kill_switch(VICTIM)?;
-            let both = |page: &str| Ok(value(page, lost, &[])? == 1.0 && value(page, slow, &[])? == 1.0);
-            let dead = until(&bundles[0], "lost redundancy and speed", both)?;
-            ensure!(deaths(&dead)? > deaths(&before)?, "{dead}");
-            // Either end may see it first; a black hole, or a peer that receives nothing.
-            let why = ["burst-skew", "silence", "report"].map(|reason| is(&dead, reason));
-            let why: Vec<f64> = why.into_iter().collect::<Result<_>>()?;
-            ensure!(why.iter().sum::<f64>() == 1.0, "{why:?}: {dead}");
-            let sound = format!("nic=\"{}\"", nic(0));
-            ensure!(
-                value(&dead, "tabane_path_state", &[&sound, "tabane_path_state=\"up\""])? == 1.0,
-                "{dead}"
-            );
-            ensure!(
-                value(&dead, "tabane_path_state", &[&link, "tabane_path_state=\"up\""])? == 0.0,
-                "{dead}"
-            );
-            carry(topology, 0)?;
-            topology.revive_switch(VICTIM)?;
-            let mended = until(&bundles[0], "redundancy", |page| Ok(value(page, lost, &[])? == 0.0))?;
-            ensure!(value(&mended, slow, &[])? == 0.0, "{mended}");
-            for reason in ["burst-skew", "silence", "report", "down"] {
-                ensure!(is(&mended, reason)? == 0.0, "{mended}");
-            }
-            Ok(())
-        };
-        under_a_file(topology, FILE, meanwhile).map(drop)
-    })
+fn dies(topology: &Topology, bundle: &Bundle<'_>) -> Result<()> {
+    let [lost, slow] = ["tabane_redundancy_lost", "tabane_below_expected_speed"];
+    let before = until(bundle, "a sound bundle", |page| Ok(value(page, lost, &[])? == 0.0))?;
+    ensure!(value(&before, slow, &[])? == 0.0 && value(&before, "tabane_peers", &[])? == 1.0, "{before}");
+    let (link, events) = (format!("nic=\"{}\"", nic(VICTIM)), "event=\"link-down\"");
+    let deaths = |page: &str| value(page, "tabane_events_total", &[events]);
+    let is = |page: &str, reason: &str| {
+        value(page, "tabane_link_fault", &[&link, &format!("tabane_link_fault=\"{reason}\"")])
+    };
+    let meanwhile = || {
+        carry(topology, VICTIM)?;
+        topology.kill_switch(VICTIM)?;
+        let both = |page: &str| Ok(value(page, lost, &[])? == 1.0 && value(page, slow, &[])? == 1.0);
+        let dead = until(bundle, "lost redundancy and speed", both)?;
+        ensure!(deaths(&dead)? > deaths(&before)?, "{dead}");
+        // Either end may see it first; a black hole, or a peer that receives nothing.
+        let why = ["burst-skew", "silence", "report"].map(|reason| is(&dead, reason));
+        let why: Vec<f64> = why.into_iter().collect::<Result<_>>()?;
+        ensure!(why.iter().sum::<f64>() == 1.0, "{why:?}: {dead}");
+        let sound = format!("nic=\"{}\"", nic(0));
+        ensure!(value(&dead, "tabane_path_state", &[&sound, "tabane_path_state=\"up\""])? == 1.0, "{dead}");
+        ensure!(value(&dead, "tabane_path_state", &[&link, "tabane_path_state=\"up\""])? == 0.0, "{dead}");
+        carry(topology, 0)?;
+        topology.revive_switch(VICTIM)?;
+        let mended = until(bundle, "redundancy", |page| Ok(value(page, lost, &[])? == 0.0))?;
+        ensure!(value(&mended, slow, &[])? == 0.0, "{mended}");
+        for reason in ["burst-skew", "silence", "report", "down"] {
+            ensure!(is(&mended, reason)? == 0.0, "{mended}");
+        }
+        Ok(())
+    };
+    under_a_file(topology, FILE, meanwhile).map(drop)
 }
 
-fn read_by_others() -> Result<()> {
-    with_bundles(plan(&[FAST; LINKS]), &options()?, |topology, bundles| {
-        ready(bundles, LINKS)?;
-        let before = page(&bundles[0])?;
-        send_file(topology.host(0), topology.host(1), address(1), FILE)?;
-        let after = page(&bundles[0])?;
-        let found = prometheus::families(&after)?;
-        ensure!(found > 80, "{found} families");
-        for counter in
-            ["tabane_frames_sent_total", "tabane_frame_sent_bytes_total", "tabane_cells_sent_total"]
-        {
-            ensure!(value(&after, counter, &[])? > value(&before, counter, &[])?, "{counter}");
-        }
-        let grown = value(&after, "tabane_frame_sent_bytes_total", &[])?
-            - value(&before, "tabane_frame_sent_bytes_total", &[])?;
-        ensure!(grown >= FILE as f64, "{grown} bytes of frames for a file of {FILE}");
-        // The other format, of all bundles of the host.
-        let text = process::run(topology.host(0).command(program(None)?).arg("metrics"))?;
-        let said = prometheus::promtool(["check", "metrics"], &text)?;
-        ensure!(said.trim().is_empty(), "{said}");
-        ensure!(value(&text, "tabane_bundle_up", &[&format!("bundle=\"{DEVICE}\"")])? == 1.0, "{text}");
-        Ok(())
-    })
+fn read_by_others(topology: &Topology, bundle: &Bundle<'_>) -> Result<()> {
+    let before = page(bundle)?;
+    send_file(topology.host(0), topology.host(1), address(1), FILE)?;
+    let after = page(bundle)?;
+    let found = prometheus::families(&after)?;
+    ensure!(found > 80, "{found} families");
+    for counter in ["tabane_frames_sent_total", "tabane_frame_sent_bytes_total", "tabane_cells_sent_total"] {
+        ensure!(value(&after, counter, &[])? > value(&before, counter, &[])?, "{counter}");
+    }
+    let grown = value(&after, "tabane_frame_sent_bytes_total", &[])?
+        - value(&before, "tabane_frame_sent_bytes_total", &[])?;
+    ensure!(grown >= FILE as f64, "{grown} bytes of frames for a file of {FILE}");
+    // The other format, of all bundles of the host.
+    let text = tabane(topology.host(0), "metrics")?;
+    let said = prometheus::promtool(["check", "metrics"], &text)?;
+    ensure!(said.trim().is_empty(), "{said}");
+    ensure!(value(&text, "tabane_bundle_up", &[&format!("bundle=\"{DEVICE}\"")])? == 1.0, "{text}");
+    Ok(())
 }
 
 /// A link dies: its alert fires and no worse one, and each panel of the dashboard has something to show.

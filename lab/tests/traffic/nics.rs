@@ -9,40 +9,32 @@ use tabane_io::ethtool;
 use tabane_kit::topology;
 
 use crate::traffic::faults::carry;
-use crate::traffic::prelude::*;
+use crate::traffic::stage::*;
 
-/// The link whose NIC changes, at host 0.
-const CHANGED: usize = 1;
-const LINKS: usize = 2;
 /// Headers of UDP and IPv6 around a cell.
 const HEADERS: u32 = 48;
 
 pub(crate) fn cases() -> Vec<Case> {
     vec![
-        Case::new("cells_follow_the_mtu_of_a_nic_under_a_connection", DAEMON, || meanwhile(LINKS, mtu)),
-        Case::new("cells_follow_the_mtu_of_the_only_nic", DAEMON, || meanwhile(1, mtu)),
-        Case::new("another_address_of_a_nic_is_learned_under_a_connection", DAEMON, || {
-            meanwhile(LINKS, readdress)
+        Case::new("another_mtu_and_address_of_a_nic_are_followed_under_a_connection", DAEMON, || {
+            changes(LINKS)
         }),
+        Case::new("another_mtu_of_the_only_nic_is_followed", DAEMON, || changes(1)),
         Case::light("the_speed_of_a_nic_is_followed", DAEMON, speed),
         Case::light("tlb_leaves_a_nic_to_others_who_send_over_it", DAEMON, others_send),
     ]
 }
 
-/// A transfer over `links` links, and what happens to the NIC of the last one meanwhile.
-fn meanwhile(links: usize, change: fn(&Topology, &mut [Bundle<'_>], usize) -> Result<()>) -> Result<()> {
+/// A transfer over `links` links, and the NIC of the last one changes meanwhile.
+fn changes(links: usize) -> Result<()> {
     with_bundles(plan(&vec![FAST; links]), &options()?, |topology, bundles| {
         let meanwhile = || {
             carry(topology, links - 1)?;
-            change(topology, bundles, links - 1)?;
-            carry(topology, links - 1)
+            follow_mtu(topology, bundles, links - 1, HEADERS)?;
+            if links > 1 { readdress(topology, bundles, links - 1) } else { Ok(()) }
         };
-        under_a_file(topology, 4 << 20, meanwhile).map(drop)
+        under_a_file(topology, FILE, meanwhile).map(drop)
     })
-}
-
-fn mtu(topology: &Topology, bundles: &mut [Bundle<'_>], link: usize) -> Result<()> {
-    follow_mtu(topology, bundles, link, HEADERS)
 }
 
 /// So many bytes of headers are around each cell.
@@ -72,10 +64,10 @@ fn readdress(topology: &Topology, bundles: &mut [Bundle<'_>], link: usize) -> Re
         host.ip(&format!("address add {address}/64 dev {nic}"))?;
         bundles[1].wait_until(address, |status| {
             let endpoint = format!("[{address}");
-            status.is_ready(1, LINKS)
+            status.is_ready(1, link + 1)
                 && status.peers[0].paths.iter().any(|link| link.endpoint.starts_with(&endpoint))
         })?;
-        carry(topology, CHANGED)?;
+        carry(topology, link)?;
     }
     Ok(())
 }
@@ -113,31 +105,22 @@ fn speed() -> Result<()> {
 
 /// Flows would take turns; they all avoid the link of which others have taken three quarters.
 fn others_send() -> Result<()> {
-    let plan = Plan { addressed: true, ..plan(&[FAST; 2]) };
-    let topology = Topology::build(plan)?;
-    with_links(&topology, &rated_links(), &options_with(&["--policy", "tlb"])?, |topology, bundles| {
+    let topology = Topology::build(Plan { addressed: true, ..plan(&[FAST; 2]) })?;
+    // Veth NICs say 10 Gbit/s, so the rate is stated.
+    let links = [0, 1].map(|link| format!("{},rate={FAST}", nic(link)));
+    with_links(&topology, &links, &options_with(&["--policy", "tlb"])?, |topology, bundles| {
         let others = send_past(topology.host(0), topology::address(0, 1).into())?;
         sleep(KNOWN_AFTER);
         let before = cells_sent(&bundles[0])?;
         for _ in 0..FILES {
             send_file(topology.host(0), topology.host(1), address(1), FILE)?;
         }
-        let [first, second] = cells_since(&bundles[0], &before)?;
+        let after = cells_sent(&bundles[0])?;
+        let [first, second] = [0, 1].map(|link| after[link] - before[link]);
         others.end()?;
         ensure!(first * 20 < second, "{first} cells beside others, {second} on the other link");
         Ok(())
     })
-}
-
-/// Veth NICs say 10 Gbit/s, so the rate is stated.
-fn rated_links() -> Vec<String> {
-    [0, 1].map(|link| format!("{},rate={}", nic(link), FAST)).into()
-}
-
-/// Cells that were sent since `before`, by link.
-fn cells_since(bundle: &Bundle<'_>, before: &[u64]) -> Result<[u64; 2]> {
-    let after = cells_sent(bundle)?;
-    Ok([0, 1].map(|link| after[link] - before[link]))
 }
 
 /// Datagrams past the bundle, until they are ended.

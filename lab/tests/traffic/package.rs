@@ -7,17 +7,16 @@ use std::process::Command;
 
 use nix::mount::{MsFlags, mount};
 
-use crate::traffic::prelude::*;
+use crate::traffic::stage::*;
 use crate::traffic::systemd::page::{self, PRINTED};
+use crate::traffic::systemd::{whole, with_peer_of};
 
 /// Variables that name the package, and the directory of a clean Debian.
 pub(crate) const PACKAGE: &str = "TABANE_DEB";
 pub(crate) const ROOT: &str = "TABANE_CLEAN_ROOT";
 pub(crate) const SERVICE: &str = "tabane@tb0.service";
-const LINKS: usize = 2;
 /// Sent while a newer version is installed, for some seconds.
 const LONG_FILE: u64 = 192 << 20;
-const FILE: u64 = 4 << 20;
 /// Of it, what is timed.
 const MEASURED: u64 = 64 << 20;
 /// Makes that Debian.
@@ -26,7 +25,6 @@ const CLEAN_ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../packaging/clea
 const SPEEDUP_LEAST: f64 = 1.9;
 /// So slow that a machine with two systems in it is not what limits them.
 const OF_NEW_USERS: Bitrate = Bitrate::mbit(80);
-const ENDS_WITHIN: Duration = Duration::from_secs(10);
 /// The newer version: the same files, another number.
 const NEWER: &str = "dpkg-deb --raw-extract /root/tabane.deb /tmp/newer \
     && sed -i 's/^Version: .*/&+newer/' /tmp/newer/DEBIAN/control && dpkg-deb --build /tmp/newer /root/newer.deb";
@@ -74,45 +72,49 @@ fn unfinished() -> Result<()> {
 
 fn package() -> Result<()> {
     let topology = Topology::build(plan(&[FAST; LINKS]))?;
-    let (host, directory) = (topology.host(0), tempfile::tempdir()?);
-    let deb = fs::read(env::var_os(PACKAGE).context(PACKAGE)?)?;
-    let root = PathBuf::from(env::var_os(ROOT).context(ROOT)?);
-    let machine = Systemd::start_in(&root, host, &[("root/tabane.deb", &deb, 0o644)])?;
+    let host = topology.host(0);
+    let machine = clean_debian(host, &[])?;
     let before = listed(&machine)?;
     shell(&machine, "dpkg --install /root/tabane.deb")?;
     is_documented(&machine)?;
     is_verified(&machine)?;
 
-    let key = directory.path().join("key");
-    fs::write(&key, set_up(&machine)?)?;
-    let options = Options { protection: Protection::KeyFile(key), ..options()? };
-    let mut peer = Bundle::start(topology.host(1), 1, &topology.nics(), &options)?;
-    peer.wait_until("all links", |status| status.is_ready(1, LINKS))?;
-    send_file(host, topology.host(1), address(1), FILE)?;
-    is_the_users(&machine)?;
-    has_a_page(&machine)?;
-
-    is_upgraded(&machine, &topology)?;
-    peer.wait_until("all links", |status| status.is_ready(1, LINKS))?;
+    with_peer_of(&topology, &set_up(&machine)?, |peer| {
+        whole(peer)?;
+        send_file(host, topology.host(1), address(1), FILE)?;
+        is_the_users(&machine)?;
+        has_a_page(&machine)?;
+        is_upgraded(&machine, &topology)?;
+        whole(peer)
+    })?;
     shell(&machine, "dpkg --remove tabane && test -f /etc/tabane/tb0.key")?;
-    wait_for("a device that is gone", ENDS_WITHIN, || {
+    wait_for("a device that is gone", WITHIN, || {
         Ok((!host.ip("-brief link")?.contains(DEVICE)).then_some(()))
     })?;
     shell(&machine, "dpkg --purge tabane")?;
-    let after = listed(&machine)?;
+    is_as(&machine, &before)
+}
+
+/// A clean Debian with the package's file, which is not installed, and these.
+pub(crate) fn clean_debian(host: &Namespace, files: &[(&str, &[u8], u32)]) -> Result<Systemd> {
+    let deb = fs::read(env::var_os(PACKAGE).context(PACKAGE)?)?;
+    let root = env::var_os(ROOT).context(ROOT)?;
+    Systemd::start_in(root.as_ref(), host, &[&[("root/tabane.deb", &*deb, 0o644)], files].concat())
+}
+
+/// Whether a machine has what it had before, and nothing else.
+fn is_as(machine: &Systemd, before: &BTreeSet<String>) -> Result<()> {
+    let after = listed(machine)?;
     let left: Vec<_> = before.symmetric_difference(&after).collect();
-    ensure!(left.is_empty(), "purging the package left or took: {left:#?}");
-    peer.stop()?.success("a daemon told to stop").map(drop)
+    ensure!(left.is_empty(), "the package left or took: {left:#?}");
+    Ok(())
 }
 
 /// As the README says: installed on two machines whose NICs have no addresses and are down, one command on the first, one on the
 /// second; one connection is nearly as fast as both links; then undone on both.
 fn new_user() -> Result<()> {
     let topology = Topology::build(plan(&[OF_NEW_USERS; LINKS]))?;
-    let deb = fs::read(env::var_os(PACKAGE).context(PACKAGE)?)?;
-    let root = PathBuf::from(env::var_os(ROOT).context(ROOT)?);
-    let start = |host| Systemd::start_in(&root, host, &[("root/tabane.deb", &deb, 0o644)]);
-    let [first, second] = [start(topology.host(0))?, start(topology.host(1))?];
+    let [first, second] = [clean_debian(topology.host(0), &[])?, clean_debian(topology.host(1), &[])?];
     let machines = [&first, &second];
     let before = [listed(&first)?, listed(&second)?];
     for host in topology.hosts() {
@@ -126,7 +128,7 @@ fn new_user() -> Result<()> {
         told.lines().find(|line| line.starts_with("tabane1:")).context("no line for the second machine")?;
     let joined = shell(&second, &format!("echo {line} | tabane join --yes{links}"))?;
     ensure!(joined.contains("now and after each start of the machine"), "{joined}");
-    wait_for("two healthy machines", ENDS_WITHIN, || {
+    wait_for("two healthy machines", WITHIN, || {
         let healthy = |machine: &&Systemd| {
             Ok(shell(machine, "tabane status")?.contains("healthy: 2 of 2 links, 1 peer"))
         };
@@ -140,11 +142,7 @@ fn new_user() -> Result<()> {
         ensure!(gone.starts_with("tb0 is down; deleted /etc/tabane/tb0.key"), "{gone}");
         shell(machine, "dpkg --purge tabane")?;
     }
-    for (machine, before) in machines.iter().zip(before) {
-        let after = listed(machine)?;
-        let left: Vec<_> = before.symmetric_difference(&after).collect();
-        ensure!(left.is_empty(), "undoing it left or took: {left:#?}");
-    }
+    machines.iter().zip(before).try_for_each(|(machine, before)| is_as(machine, &before))?;
     for (number, host) in topology.hosts().iter().enumerate() {
         let devices = host.ip("-brief link")?;
         ensure!(!devices.contains(DEVICE), "{devices}");
@@ -159,9 +157,9 @@ fn new_user() -> Result<()> {
 fn speed(topology: &Topology, to: IpAddr) -> Result<f64> {
     let source = Source::random(LONG_FILE, 1);
     let flow = Transfer::start(topology.host(0), topology.host(1), SocketAddr::new(to, 0), source)?;
-    more(&flow, FILE, ENDS_WITHIN)?;
+    more(&flow, FILE, WITHIN)?;
     let (began, before) = (Instant::now(), flow.arrived());
-    wait_for("a part of the file", ENDS_WITHIN, || Ok((flow.arrived() - before > MEASURED).then_some(())))?;
+    wait_for("a part of the file", WITHIN, || Ok((flow.arrived() - before > MEASURED).then_some(())))?;
     let rate = (flow.arrived() - before) as f64 / began.elapsed().as_secs_f64();
     flow.end();
     let outcome = flow.finish()?;
@@ -239,7 +237,7 @@ fn has_a_page(machine: &Systemd) -> Result<()> {
         &format!("mkdir -p {drop_in} && printf '{PRINTED}' > {drop_in}/lab.conf && systemctl daemon-reload"),
     )?;
     shell(machine, "systemctl enable --now tabane-web")?;
-    let answer = wait_for("an answer of the page", ENDS_WITHIN, || {
+    let answer = wait_for("an answer of the page", WITHIN, || {
         let answer = page::asked(machine, page::PORT, "GET /api/bundles").unwrap_or_default();
         Ok(answer.contains("\"state\":\"healthy\"").then_some(answer))
     })?;
@@ -253,12 +251,12 @@ fn is_upgraded(machine: &Systemd, topology: &Topology) -> Result<()> {
     shell(machine, NEWER)?;
     let first = machine.property(SERVICE, "MainPID")?;
     let flows = begin_both_ways(topology, LONG_FILE)?;
-    wait_for("a transfer", ENDS_WITHIN, || Ok(flows.iter().all(|flow| flow.arrived() > 0).then_some(())))?;
+    wait_for("a transfer", WITHIN, || Ok(flows.iter().all(|flow| flow.arrived() > 0).then_some(())))?;
     shell(machine, "dpkg --install /root/newer.deb")?;
     let arrived: Vec<u64> = flows.iter().map(Transfer::arrived).collect();
     let goes_on =
         || Ok(flows.iter().zip(&arrived).all(|(flow, before)| flow.arrived() > *before).then_some(()));
-    wait_for("more of the transfers", ENDS_WITHIN, goes_on)?;
+    wait_for("more of the transfers", WITHIN, goes_on)?;
     for flow in flows {
         let outcome = flow.finish()?;
         ensure!(outcome.lost.is_none() && outcome.is_whole, "{outcome:?}");

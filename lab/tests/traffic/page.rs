@@ -12,15 +12,12 @@ use serde_json::json;
 use tabane_kit::prerequisites::{CHROMIUM, NODE, require_program};
 
 use crate::traffic::faults::carry;
-use crate::traffic::prelude::*;
+use crate::traffic::stage::*;
 
-const LINKS: usize = 2;
-const VICTIM: usize = 1;
 /// Bytes of a transfer that is under way while a link dies.
 const FILE: u64 = 24 << 20;
 /// How soon the page shows what the daemon knows.
 const SOON_MS: f64 = 1_000.0;
-const WITHIN: Duration = Duration::from_secs(10);
 const TOKEN: &str = "0123456789abcdef0123456789abcdef";
 pub(crate) const ADDRESS: &str = "127.0.0.1:7480";
 /// How the page is looked at: a name, the scheme of colours, and the width in pixels.

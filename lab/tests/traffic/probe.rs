@@ -6,7 +6,7 @@ use tabane_kit::prerequisites::MPIRUN;
 use tabane_kit::topology::address;
 use tabane_kit::workload::mpi::Mpi;
 
-use crate::traffic::prelude::*;
+use crate::traffic::stage::*;
 
 /// What the wire takes each way.
 const SLOW: Duration = Duration::from_millis(10);
@@ -16,7 +16,6 @@ pub(crate) fn cases() -> Vec<Case> {
         Case::new("probe_tells_which_nic_carries_which_sender", DAEMON, seats),
         Case::new("probe_measures_over_a_bundle", DAEMON, over_a_bundle),
         Case::new("probe_says_that_a_slow_wire_is_the_place", DAEMON, stages),
-        Case::new("mpi_ranks_sit_on_their_hosts", [Tool(MPIRUN)], ranks),
         Case::new("all_pairs_of_a_cluster_are_measured_under_mpirun", [Daemon, Tool(MPIRUN)], pairs),
     ]
 }
@@ -135,17 +134,4 @@ fn pairs() -> Result<()> {
     let picture = fs::read_to_string(picture)?;
     ensure!(picture.matches("<title>").count() == 2 * rows.len(), "{picture}");
     Bundle::stop_all(bundles)
-}
-
-fn ranks() -> Result<()> {
-    let links = vec![LinkPlan::shaped(Bitrate::gbit(1))];
-    let topology = Topology::build(Plan { hosts: 3, ..Plan::two_hosts(links) })?;
-    let mpi = Mpi::over(&topology, address(0, 0).into())?;
-    fs::write(mpi.directory().join("where"), "ip -oneline -4 address show dev eth1")?;
-    let output = mpi.run(Path::new("sh"), &["where"], Duration::from_secs(30))?.success("mpirun")?;
-    ensure!(output.lines().count() == 3, "{output}");
-    for host in 0..3 {
-        ensure!(output.contains(&format!(" {}/24 ", address(0, host))), "no rank on host {host}: {output}");
-    }
-    Ok(())
 }

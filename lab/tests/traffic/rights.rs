@@ -1,25 +1,13 @@
 //! What a running bundle may still do, and that it does all its work with that, as do processes that take it over.
 
 use std::collections::BTreeSet;
-use std::fs;
-use std::time::Duration;
 
-use anyhow::{Context, Result, ensure};
-use tabane_kit::bundle::{Bundle, DEVICE, Options, Protection, program};
-use tabane_kit::clock::wait_for;
-use tabane_kit::netns::Namespace;
-use tabane_kit::prerequisites::SETPRIV;
-use tabane_kit::process;
 use tabane_kit::sandbox::Hosts;
-use tabane_kit::topology::{Topology, nic};
 
-use crate::case::Need::{self, Daemon, Tool};
-use crate::case::{Case, DAEMON};
 use crate::traffic::data_path::wrapped;
 use crate::traffic::environment::{NOBODY, lone, say};
-use crate::traffic::stage::{FAST, options, plan};
+use crate::traffic::stage::*;
 
-const WITHIN: Duration = Duration::from_secs(15);
 /// What the rights of a thread are in the kernel's words.
 const LINES: [&str; 9] =
     ["Uid", "Gid", "Groups", "CapInh", "CapPrm", "CapEff", "CapAmb", "NoNewPrivs", "Seccomp"];

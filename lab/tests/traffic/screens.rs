@@ -1,16 +1,11 @@
 //! What commands print for people, as it looks in a terminal: no line is broken by the terminal, and what is wrong can be read.
-//! And what they ask there. TABANE_SHOW_SCREENS in the environment prints all screens.
-
-use std::env;
+//! And what they ask there.
 
 use nix::unistd::Pid;
 use tabane_kit::prerequisites::TMUX;
 use tempfile::TempDir;
 
-use crate::traffic::prelude::*;
-
-const LINKS: usize = 2;
-const VICTIM: usize = 1;
+use crate::traffic::stage::*;
 
 pub(crate) fn cases() -> Vec<Case> {
     vec![
@@ -54,9 +49,6 @@ fn shown(host: &Namespace, size: (u16, u16), command: &str, code: u8) -> Result<
     let terminal = Terminal::start(host, size, &line)?;
     terminal.ended(code)?;
     let [text, joined] = terminal.all()?;
-    if env::var_os("TABANE_SHOW_SCREENS").is_some() {
-        println!("--- {command} in {} columns ---\n{text}", size.0);
-    }
     ensure!(text == joined, "{command}: {} columns are too few:\n{text}", size.0);
     let (said, _) = text.split_once("ended with").context("no end")?;
     let is_one_screen = said.lines().count() < usize::from(size.1);
@@ -115,8 +107,6 @@ fn asks() -> Result<()> {
 pub(crate) const SMALL: (u16, u16) = (80, 24);
 pub(crate) const USUAL: (u16, u16) = (120, 40);
 pub(crate) const NEEDS: &[Need] = &[Daemon, Tool(TMUX), Tool(SETPRIV)];
-/// Time for a screen to be as wanted.
-const WITHIN: Duration = Duration::from_secs(15);
 
 /// A terminal of a server of its own, which ends with its value.
 pub(crate) struct Terminal<'a> {

@@ -5,12 +5,9 @@ use std::io::{self, ErrorKind};
 use std::os::unix::net::UnixDatagram;
 use std::process::Stdio;
 
-use crate::traffic::prelude::*;
+use crate::traffic::stage::*;
 
-const LINKS: usize = 2;
 const UPGRADES: usize = 3;
-/// Time for a word to come.
-const HEARD_WITHIN: Duration = Duration::from_secs(10);
 const PACE: Pace = Pace { per_second: 2_000, bytes: 200 };
 const TIMED: Duration = Duration::from_secs(20);
 
@@ -24,7 +21,7 @@ struct Ear(UnixDatagram);
 impl Ear {
     fn bind(path: &Path) -> Result<Ear> {
         let socket = UnixDatagram::bind(path)?;
-        socket.set_read_timeout(Some(HEARD_WITHIN))?;
+        socket.set_read_timeout(Some(WITHIN))?;
         Ok(Ear(socket))
     }
 
@@ -51,8 +48,7 @@ impl Ear {
 }
 
 fn status(host: &Namespace) -> Result<Status> {
-    let answer = process::run(host.command(program(None)?).args(["status", DEVICE, "--json"]))?;
-    Ok(serde_json::from_str(&answer)?)
+    Ok(serde_json::from_str(&tabane(host, "status tb0 --json")?)?)
 }
 
 /// The new process has no `NOTIFY_SOCKET` of its own, as under a manager that gives it to the main process alone.
@@ -73,8 +69,7 @@ fn followed() -> Result<()> {
     ensure!(devices.contains(DEVICE), "ready before its device: {devices}");
     peer.wait_until("all links", |status| status.is_ready(1, LINKS))?;
 
-    let to = SocketAddr::new(address(1), 0);
-    let flow = Sequence::start(host, topology.host(1), to, PACE, TIMED)?;
+    let flow = datagrams(&topology, PACE, TIMED)?;
     for _ in 0..UPGRADES {
         let before = status(host)?.pid;
         let mut upgrade = host.command(program(None)?);
@@ -88,16 +83,16 @@ fn followed() -> Result<()> {
         words.sort();
         ensure!(words == [format!("MAINPID={now}"), "READY=1".to_owned()], "{words:?}, not process {now}");
         if let Some(first) = service.take() {
-            first.wait(HEARD_WITHIN)?.success("the process that was replaced")?;
+            first.wait(WITHIN)?.success("the process that was replaced")?;
         }
         peer.wait_until("all links", |status| status.is_ready(1, LINKS))?;
     }
     let outcome = flow.finish()?;
     ensure!(outcome.lost_at_ns.is_empty() && outcome.doubled == 0, "{outcome:?}");
     ear.is_silent()?;
-    process::run(host.command(program(None)?).args(["down", DEVICE]))?;
+    tabane(host, "down tb0")?;
     ensure!(ear.next()? == "STOPPING=1", "the last word");
-    wait_for("a device that is gone", HEARD_WITHIN, || {
+    wait_for("a device that is gone", WITHIN, || {
         Ok((!host.ip("-brief link")?.contains(DEVICE)).then_some(()))
     })?;
     ear.is_silent()?;

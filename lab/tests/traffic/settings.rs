@@ -3,19 +3,14 @@
 
 use std::thread;
 
-use tabane_kit::workload::ping_pong::RoundTrips;
-
 use crate::traffic::classes::{OTHER, VOLUME, carried};
-use crate::traffic::prelude::*;
+use crate::traffic::stage::*;
 
-const FILE: u64 = 8 << 20;
 const PLAY: Duration = Duration::from_millis(300);
 /// How long wake-ups are counted.
 const COUNTED: Duration = Duration::from_millis(500);
-/// A group that every Debian has, and a user who is no member of it.
-const GROUP: &str = "nogroup";
-const STRANGER: u32 = 54_321;
-const ANSWER_WITHIN: Duration = Duration::from_secs(10);
+/// A user who is in no group that Debian has.
+const STRANGER: &str = "54321";
 /// The two words with which a window of memory begins.
 const SHAPE: std::ops::Range<usize> = 8..16;
 
@@ -29,10 +24,8 @@ pub(crate) fn cases() -> Vec<Case> {
             [Daemon, Tool(SETPRIV)],
             control_groups,
         ),
-        Case::new("a_link_may_have_a_port_of_its_own", DAEMON, port),
         Case::new("a_window_is_divided_as_its_link_says", DAEMON, window),
         Case::light("a_window_is_polled_as_often_as_its_link_says", DAEMON, polled),
-        Case::new("a_link_that_its_file_drains_is_a_spare", DAEMON, spare),
     ]
 }
 
@@ -51,17 +44,11 @@ fn layers() -> Result<()> {
     Ok(())
 }
 
-/// Round trips of one byte over the devices of two bundles.
-fn play(topology: &Topology) -> Result<RoundTrips> {
-    let at = SocketAddr::new(address(1), 0);
-    ping_pong::play(topology.host(0), topology.host(1), at, Stream::Tcp, PLAY)
-}
-
 /// How much a counter grows `meanwhile`.
 fn during(bundle: &Bundle<'_>, counter: &str, meanwhile: impl FnOnce() -> Result<()>) -> Result<u64> {
-    let before = bundle.status()?.counter(counter);
+    let before = counted(bundle, counter)?;
     meanwhile()?;
-    Ok(bundle.status()?.counter(counter) - before)
+    Ok(counted(bundle, counter)? - before)
 }
 
 /// Polls each 5 ms come 200 times in a second; by default there are more than 10,000.
@@ -75,7 +62,7 @@ fn interval() -> Result<()> {
         })?;
         ensure!((10..=POLLS_MAX).contains(&polls), "{polls} polls in {COUNTED:?}");
         // A byte waits for a poll of either daemon's device and sockets.
-        let trips = play(topology)?;
+        let trips = round_trips(topology, PLAY)?;
         ensure!(trips.p50_us > 2_500.0, "{trips:?}");
         Ok(())
     })
@@ -84,7 +71,7 @@ fn interval() -> Result<()> {
 /// By default a ping-pong makes a worker spin.
 fn share() -> Result<()> {
     with_bundles(plan(&[FAST]), &options_with(&["--spin-share", "0%"])?, |topology, bundles| {
-        let spins = during(&bundles[0], "receive_spins", || play(topology).map(drop))?;
+        let spins = during(&bundles[0], "receive_spins", || round_trips(topology, PLAY).map(drop))?;
         ensure!(spins == 0, "{spins} polls without a sleep");
         Ok(())
     })
@@ -92,40 +79,25 @@ fn share() -> Result<()> {
 
 /// What a user with this group asks for, and with which words it is refused, if it is.
 fn control_groups() -> Result<()> {
-    let (nobody, member) = (STRANGER.to_string(), GROUP.to_owned());
-    let refusal = format!("members of group {GROUP} may ask");
+    let groups = ["--control-group", "nogroup", "--watch-group", "users"];
     let watchers = "members of the group that may watch the bundle can ask for its status";
-    for (flag, group, policy, refused_with) in [
-        ("--control-group", &member, None, None),
-        ("--control-group", &nobody, None, Some(&*refusal)),
-        ("--watch-group", &member, None, None),
-        ("--watch-group", &member, Some("rr"), Some(watchers)),
-    ] {
-        with_bundles(plan(&[FAST]), &options_with(&[flag, GROUP])?, |topology, _| {
-            let mut command = topology.host(0).command("setpriv");
-            let groups = [&format!("--reuid={STRANGER}"), &format!("--regid={group}"), "--clear-groups"];
-            command.args(groups).arg(program(None)?).args(["policy", DEVICE]).args(policy);
-            let ending = Process::start(command)?.wait(ANSWER_WITHIN)?;
+    with_bundles(plan(&[FAST]), &options_with(&groups)?, |topology, _| {
+        for (group, words, refused_with) in [
+            ("nogroup", &["policy", DEVICE][..], None),
+            (STRANGER, &["policy", DEVICE], Some("members of group nogroup or users may ask")),
+            ("users", &["policy", DEVICE], None),
+            ("users", &["policy", DEVICE, "rr"], Some(watchers)),
+        ] {
+            let mut command = topology.host(0).command(SETPRIV.program);
+            command.args([&format!("--reuid={STRANGER}"), &format!("--regid={group}"), "--clear-groups"]);
+            command.arg(program(None)?).args(words);
+            let ending = Process::start(command)?.wait(WITHIN)?;
             let said = format!("{}{}", ending.output, ending.complaint);
             let code = if refused_with.is_some() { 2 } else { 0 };
             let is_right = said.contains(refused_with.unwrap_or("adaptive\n"));
-            ensure!(ending.status.code() == Some(code) && is_right, "{flag}, group {group}: {said}");
-            Ok(())
-        })?;
-    }
-    Ok(())
-}
-
-fn port() -> Result<()> {
-    const OWN: u16 = 7_999;
-    let topology = Topology::build(plan(&[FAST; 2]))?;
-    let links = [format!("{},port={OWN}", nic(0)), nic(1)];
-    with_links(&topology, &links, &options()?, |topology, _| {
-        let sockets = process::run(topology.host(0).command("ss").args(["-uanH"]))?;
-        for (nic, port) in [(nic(0), OWN), (nic(1), tabane_config::PORT)] {
-            ensure!(sockets.contains(&format!("%{nic}:{port}")), "{nic} at {port}: {sockets}");
+            ensure!(ending.status.code() == Some(code) && is_right, "group {group}: {said}");
         }
-        send_both_ways(topology, FILE)
+        Ok(())
     })
 }
 
@@ -167,38 +139,10 @@ fn polled() -> Result<()> {
         let topology = Topology::build(plan(&[FAST]))?;
         let links = [format!("{},poll={poll}", window.link())];
         with_links(&topology, &links, &options_with(&["--receive", "interrupt"])?, |topology, _| {
-            Ok(play(topology)?.p50_us)
+            Ok(round_trips(topology, PLAY)?.p50_us)
         })
     };
     let (often, seldom) = (trips("10us")?, trips("4ms")?);
     ensure!(seldom > 2_000.0 && often < seldom / 2.0, "{often:.0} and {seldom:.0} us");
     Ok(())
-}
-
-/// Data takes it when no other link is left.
-fn spare() -> Result<()> {
-    let topology = Topology::build(plan(&[FAST; 2]))?;
-    let directory = tempfile::tempdir()?;
-    let links = format!("[[link]]\nnic = \"{}\"\n[[link]]\nnic = \"{}\"\ndrained = true\n", nic(0), nic(1));
-    let mut bundles = from_files(&topology, directory.path(), &links)?;
-    let is_drained = |status: &Status| {
-        status
-            .peers
-            .iter()
-            .any(|peer| peer.paths.iter().any(|path| path.link == 1 && path.tx == PathState::Drained))
-    };
-    for bundle in &mut bundles {
-        bundle.wait_until("a drained link", is_drained)?;
-    }
-    let used = |topology: &Topology| {
-        brought(topology.host(1), || {
-            send_file(topology.host(0), topology.host(1), address(1), FILE).map(drop)
-        })
-    };
-    let [first, second] = used(&topology)?;
-    ensure!(first > FILE && second < FILE / 20, "{first} and {second} bytes of {FILE}");
-    topology.pull_cable(0, 0)?;
-    let [first, second] = used(&topology)?;
-    ensure!(second > FILE && first < FILE / 20, "without the first link {first} and {second} bytes");
-    Bundle::stop_all(bundles)
 }

@@ -1,18 +1,35 @@
-//! What the trials have in common: topologies with running bundles, a clean end, a checked transfer.
+//! What nearly every trial takes: the usual of `std`, errors, what it needs, and the lab's equipment. And what trials have in common:
+//! topologies with running bundles, a clean end, a checked transfer.
 
-use std::fs;
-use std::net::{IpAddr, SocketAddr};
-use std::path::Path;
-use std::time::Duration;
+use std::fmt;
+pub(crate) use std::fs;
+pub(crate) use std::net::{IpAddr, SocketAddr};
+pub(crate) use std::path::{Path, PathBuf};
+pub(crate) use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, ensure};
-use tabane_kit::bundle::{Options, address};
-use tabane_kit::prelude::*;
+pub(crate) use anyhow::{Context, Result, bail, ensure};
+pub(crate) use serde_json::Value;
+pub(crate) use tabane_kit::bundle::{Options, address, address_v6, program};
+pub(crate) use tabane_kit::prelude::*;
+pub(crate) use tabane_kit::systemd::{Systemd, UNITS};
+pub(crate) use tabane_kit::topology::address as address_of;
+use tabane_kit::workload::ping_pong::RoundTrips;
+
+pub(crate) use crate::case::Need::{self, Daemon, That, Tool};
+pub(crate) use crate::case::{Case, DAEMON, IPERF, NOTHING};
 
 /// Rate of an ordinary link: fast enough to be quick, slow enough for any machine.
 pub(crate) const FAST: Bitrate = Bitrate::mbit(200);
 /// A tenth of it.
 pub(crate) const SLOW: Bitrate = Bitrate::mbit(20);
+
+/// Links of an ordinary bundle, and the one that dies or leaves.
+pub(crate) const LINKS: usize = 2;
+pub(crate) const VICTIM: usize = 1;
+/// Bytes of an ordinary file.
+pub(crate) const FILE: u64 = 8 << 20;
+/// Longest wait for what is about to happen.
+pub(crate) const WITHIN: Duration = Duration::from_secs(15);
 
 /// Two hosts with links of these rates; their NICs have no addresses.
 pub(crate) fn plan(rates: &[Bitrate]) -> Plan {
@@ -128,6 +145,38 @@ pub(crate) fn told(bundles: &mut [Bundle<'_>], what: &str, link: usize, since_ns
     bundles.iter_mut().map(seen).collect()
 }
 
+/// What `tabane` prints on a host when it is told these words.
+pub(crate) fn tabane(host: &Namespace, words: &str) -> Result<String> {
+    process::run(host.command(bundle::program(None)?).args(words.split(' ')))
+}
+
+/// Numbered datagrams from the first host to the second, for so long or until they are ended.
+pub(crate) fn datagrams(topology: &Topology, pace: Pace, lasts: Duration) -> Result<Sequence> {
+    let at = SocketAddr::new(address(1), 0);
+    Sequence::start(topology.host(0), topology.host(1), at, pace, lasts)
+}
+
+/// Round trips of one byte by TCP between the first two hosts.
+pub(crate) fn round_trips(topology: &Topology, lasts: Duration) -> Result<RoundTrips> {
+    let at = SocketAddr::new(address(1), 0);
+    let trips = ping_pong::play(topology.host(0), topology.host(1), at, Stream::Tcp, lasts)?;
+    ensure!(trips.count > 10, "{} round trips", trips.count);
+    Ok(trips)
+}
+
+/// What a bundle has counted under this name.
+pub(crate) fn counted(bundle: &Bundle<'_>, name: &str) -> Result<u64> {
+    Ok(bundle.status()?.counter(name))
+}
+
+/// What became of numbered datagrams, all of which have to arrive once, in order and right.
+pub(crate) fn all_came(flow: Sequence) -> Result<sequence::Outcome> {
+    let outcome = flow.finish()?;
+    let wrong = outcome.doubled + outcome.overtaken + outcome.damaged;
+    ensure!(outcome.lost_at_ns.is_empty() && wrong == 0, "{outcome:?}");
+    Ok(outcome)
+}
+
 /// Cells that each link has sent, to all other nodes.
 pub(crate) fn cells_sent(bundle: &Bundle<'_>) -> Result<Vec<u64>> {
     let status = bundle.status()?;
@@ -136,6 +185,27 @@ pub(crate) fn cells_sent(bundle: &Bundle<'_>) -> Result<Vec<u64>> {
         paths.map(|path| path.cells_sent).sum()
     };
     Ok((0..status.links.len()).map(to_all).collect())
+}
+
+/// Lays a cable of 200 Mbit/s between NICs of two namespaces, each with its address.
+pub(crate) fn lay_cable(ends: [(&Namespace, &str, &str); 2]) -> Result<()> {
+    let [(one, nic, _), (other, port, _)] = ends;
+    one.ip(&format!("link add {nic} type veth peer name {port} netns {}", other.name()))?;
+    for (host, nic, address) in ends {
+        host.ip(&format!("address add {address} dev {nic}"))?;
+        host.ip(&format!("link set {nic} up"))?;
+        host.tc(&format!("qdisc add dev {nic} root tbf rate 200mbit burst 256kb limit 1mb"))?;
+    }
+    Ok(())
+}
+
+/// How many of so many pings are answered.
+pub(crate) fn answered(from: &Namespace, to: impl fmt::Display, count: u32) -> Result<u32> {
+    let mut ping = from.command("ping");
+    ping.args(["-q", "-i", "0.005", "-s", "1400", "-W", "1", "-c", &count.to_string(), &to.to_string()]);
+    let said = String::from_utf8(ping.output()?.stdout)?;
+    let before = said.split(" received").next().unwrap_or_default();
+    before.rsplit(' ').next().unwrap_or_default().parse().with_context(|| said.clone())
 }
 
 /// What the second host has received over each of the first two links.
@@ -150,29 +220,4 @@ pub(crate) fn brought(host: &Namespace, meanwhile: impl FnOnce() -> Result<()>) 
     meanwhile()?;
     let after = received()?;
     Ok([after[0] - before[0], after[1] - before[1]])
-}
-
-/// Bundles on all hosts that are not sealed, whose files have these lines besides the address.
-pub(crate) fn from_files<'a>(
-    topology: &'a Topology,
-    directory: &Path,
-    lines: &str,
-) -> Result<Vec<Bundle<'a>>> {
-    let start = |(number, host): (usize, &'a Namespace)| {
-        let path = directory.join(format!("{number}.toml"));
-        let head = format!("security = \"none\"\naddress = [\"{}/24\"]\n", address(number));
-        fs::write(&path, head + lines)?;
-        Bundle::start_from(host, &bundle::program(None)?, DEVICE, &path)
-    };
-    topology.hosts().iter().enumerate().map(start).collect()
-}
-
-/// Whether a sound link lost next to nothing: a queueing discipline may drop a cell that a packet socket has taken.
-pub(crate) fn lost_little(link: &PathStatus) -> bool {
-    link.cells_lost * 100 < link.cells_received
-}
-
-/// Whether a sound link brought cells and lost none: what finds no room waits for it.
-pub(crate) fn lost_nothing(link: &PathStatus) -> bool {
-    link.cells_received > 0 && link.cells_lost == 0
 }

@@ -5,15 +5,15 @@ mod names;
 pub(crate) mod page;
 
 use tabane_kit::prerequisites::{STRACE, SYSTEMD};
+use tempfile::NamedTempFile;
 
 use crate::traffic::page::require_web;
-use crate::traffic::prelude::*;
+use crate::traffic::stage::*;
 
 /// As packaged.
 const UNIT: &[u8] = include_bytes!("../../../packaging/tabane@.service");
 pub(crate) const SERVICE: &str = "tabane@tb0.service";
 pub(crate) const KEY: &str = "736572766963657320617265207374617274656420627920612073657276616e";
-const LINKS: usize = 2;
 /// A further link, which leads nowhere: the service may start the process that resolves names.
 const NAMED: &str = "[[link]]\nnic = \"lo\"\npeers = [\"localhost:9\"]\n";
 /// The first reload has the same program take over, the second one the next version's.
@@ -21,16 +21,12 @@ const RELOADS: usize = 2;
 /// The version of the programs here, and where the daemon of another one lies until it is installed.
 const VERSION: &str = env!("CARGO_PKG_VERSION");
 const NEXT: &str = "tabaned.next";
-const FILE: u64 = 4 << 20;
 /// Sent through the reloads, for some seconds.
 const LONG_FILE: u64 = 96 << 20;
-/// The unit waits for 5 s before it restarts a daemon.
-const RESTARTED_WITHIN: Duration = Duration::from_secs(12);
 /// In place of the unit's, so that the trial is brief.
 const WATCHED: &[u8] = b"[Service]\nWatchdogSec=2\nRestartSec=100ms\n";
 /// The next system call begins 6 s late, in microseconds: longer than the service manager waits.
 const HELD_UP: &str = "inject=all:delay_enter=6000000";
-const ANALYSED_WITHIN: Duration = Duration::from_secs(10);
 /// Exposure to which docs/security.md commits the unit, in tenths.
 const EXPOSURE_MAX: &str = "--threshold=19";
 
@@ -55,39 +51,38 @@ pub(crate) fn cases() -> Vec<Case> {
 }
 
 fn unit() -> Result<()> {
-    let topology = Topology::build(plan(&[FAST; LINKS]))?;
-    let (host, directory) = (topology.host(0), tempfile::tempdir()?);
-    let mut peer = peer(&topology, directory.path())?;
-    let (next, next_version) = relabelled(&std::fs::read(daemon()?)?)?;
-    let systemd = machine(host, &[(&format!("usr/bin/{NEXT}"), &next, 0o755)])?;
-    analysed(&systemd, SERVICE, EXPOSURE_MAX)?;
+    let (next, version) = relabelled(&fs::read(daemon()?)?)?;
+    with_machine(&addressed(), &[(&format!("usr/bin/{NEXT}"), &next, 0o755)], |topology, systemd| {
+        with_peer(topology, |peer| lives(topology, systemd, peer, &version))
+    })
+}
+
+fn lives(topology: &Topology, systemd: &Systemd, peer: &mut Bundle<'_>, next_version: &str) -> Result<()> {
+    let host = topology.host(0);
+    analysed(systemd, SERVICE, EXPOSURE_MAX)?;
 
     systemd.systemctl(&format!("start {SERVICE}"))?;
     ensure!(has_device(host)?, "active before its device");
-    let first = main_process(&systemd)?;
+    let first = main_process(systemd)?;
     let status = systemd.systemctl(&format!("status {SERVICE}"))?;
     ensure!(
         status.contains("active (running)") && status.contains(&format!("Main PID: {first} ")),
         "{status}"
     );
-    has_no_rights_of_root(&systemd, first)?;
-    wait_for("the addresses of a name", RESTARTED_WITHIN, || {
+    has_no_rights_of_root(systemd, first)?;
+    wait_for("the addresses of a name", WITHIN, || {
         let events = process::run(systemd.command("tabane").args(["events", DEVICE]))?;
         Ok(events.contains("name-resolved localhost is ").then_some(()))
     })?;
-    whole(&mut peer)?;
-    reloads(&topology, &systemd, &mut peer, first, &next_version)?;
-    read_again(&systemd)?;
+    whole(peer)?;
+    reloads(topology, systemd, peer, first, next_version)?;
+    read_again(systemd)?;
     send_file(host, topology.host(1), address(1), FILE)?;
 
-    let killed = main_process(&systemd)?;
+    let killed = main_process(systemd)?;
     process::run(systemd.command("kill").args(["-KILL", &killed.to_string()]))?;
-    wait_for("another daemon", RESTARTED_WITHIN, || {
-        let is_active = systemd.property(SERVICE, "ActiveState")? == "active";
-        Ok((is_active && systemd.property(SERVICE, "NRestarts")? == "1").then_some(()))
-    })?;
-    ensure!(main_process(&systemd)? != killed, "{killed} was killed");
-    whole(&mut peer)?;
+    is_restarted(systemd, killed)?;
+    whole(peer)?;
     send_file(topology.host(1), host, address(0), FILE)?;
 
     systemd.systemctl(&format!("stop {SERVICE}"))?;
@@ -97,68 +92,97 @@ fn unit() -> Result<()> {
         matches!(&state, [Ok(state), Ok(result)] if state == "inactive" && result == "success"),
         "{state:?}"
     );
-    peer.stop()?.success("a daemon told to stop").map(drop)
+    Ok(())
+}
+
+/// Waits until the manager has started another process in the place of this one.
+fn is_restarted(systemd: &Systemd, before: u32) -> Result<()> {
+    wait_for("another daemon", WITHIN, || {
+        let is_active = systemd.property(SERVICE, "ActiveState")? == "active";
+        Ok((is_active && systemd.property(SERVICE, "NRestarts")? == "1").then_some(()))
+    })?;
+    ensure!(main_process(systemd)? != before, "{before} has the bundle");
+    Ok(())
 }
 
 /// The worker is held up in a system call, as by a driver that does not return, while its process lives. Before that, signs of
 /// life come from a process that has taken the bundle over.
 fn hung() -> Result<()> {
-    let topology = Topology::build(plan(&[FAST; LINKS]))?;
-    let (host, directory) = (topology.host(0), tempfile::tempdir()?);
-    let mut peer = peer(&topology, directory.path())?;
-    let systemd = machine(host, &[("etc/systemd/system/tabane@.service.d/watched.conf", WATCHED, 0o644)])?;
+    let watched = ("etc/systemd/system/tabane@.service.d/watched.conf", WATCHED, 0o644);
+    with_machine(&addressed(), &[watched], |topology, systemd| {
+        with_peer(topology, |peer| hangs(topology, systemd, peer))
+    })
+}
+
+fn hangs(topology: &Topology, systemd: &Systemd, peer: &mut Bundle<'_>) -> Result<()> {
     systemd.systemctl(&format!("start {SERVICE}"))?;
     systemd.systemctl(&format!("reload {SERVICE}"))?;
-    let hangs = main_process(&systemd)?;
+    let hangs = main_process(systemd)?;
     let sign = || systemd.property(SERVICE, "WatchdogTimestampMonotonic");
     let last = sign()?;
-    wait_for("a sign of life", RESTARTED_WITHIN, || Ok((sign()? != last).then_some(())))?;
-    let restarts = || systemd.property(SERVICE, "NRestarts");
+    wait_for("a sign of life", WITHIN, || Ok((sign()? != last).then_some(())))?;
     let threads = process::run(systemd.command("sh").args([
         "-c",
         "grep -l '^worker 0$' /proc/$0/task/*/comm",
         &hangs.to_string(),
     ]))?;
     let worker = threads.trim().split('/').nth(4).context("a worker")?;
-    ensure!(restarts()? == "0", "a daemon whose workers answer was restarted");
+    ensure!(systemd.property(SERVICE, "NRestarts")? == "0", "a daemon whose workers answer was restarted");
 
     let mut strace = systemd.command("strace");
     strace.args(["-qq", "-o", "/dev/null", "-p", worker, "-e", "trace=all", "-e", HELD_UP]);
     let strace = Process::start(strace)?;
-    wait_for("the watchdog of systemd", RESTARTED_WITHIN, || {
+    wait_for("the watchdog of systemd", WITHIN, || {
         Ok((systemd.property(SERVICE, "SubState")? == "stop-watchdog").then_some(()))
     })?;
     // A worker that is held up outlives the signal that ends its process.
-    strace.wait(RESTARTED_WITHIN)?;
-    wait_for("another daemon", RESTARTED_WITHIN, || {
-        let is_active = systemd.property(SERVICE, "ActiveState")? == "active";
-        Ok((is_active && restarts()? == "1").then_some(()))
-    })?;
+    strace.wait(WITHIN)?;
+    is_restarted(systemd, hangs)?;
     let said = systemd.said()?;
     ensure!(said.contains("workers do not answer"), "{said}");
-    ensure!(main_process(&systemd)? != hangs, "{hangs} has a worker that hangs");
-    whole(&mut peer)?;
-    send_file(topology.host(1), host, address(0), FILE)?;
-    systemd.systemctl(&format!("stop {SERVICE}"))?;
-    peer.stop()?.success("a daemon told to stop").map(drop)
+    whole(peer)?;
+    send_file(topology.host(1), topology.host(0), address(0), FILE).map(drop)
 }
 
-/// The other node, with the service's key in a file of `directory`.
-pub(crate) fn peer<'a>(topology: &'a Topology, directory: &Path) -> Result<Bundle<'a>> {
-    let key = directory.join("key");
-    std::fs::write(&key, KEY)?;
-    let options = Options { protection: Protection::KeyFile(key), ..options()? };
-    Bundle::start(topology.host(1), 1, &topology.nics(), &options)
+/// Runs `test` with the other node, which has the service's key.
+pub(crate) fn with_peer(topology: &Topology, test: impl FnOnce(&mut Bundle<'_>) -> Result<()>) -> Result<()> {
+    with_peer_of(topology, KEY, test)
 }
 
-/// A machine with the service, and with these files besides.
-fn machine(host: &Namespace, files: &[(&str, &[u8], u32)]) -> Result<Systemd> {
-    machine_with(host, &format!("address = [\"{}/24\"]", address(0)), files)
+/// The same with this key.
+pub(crate) fn with_peer_of(
+    topology: &Topology,
+    key: &str,
+    test: impl FnOnce(&mut Bundle<'_>) -> Result<()>,
+) -> Result<()> {
+    let file = NamedTempFile::new()?;
+    fs::write(file.path(), key)?;
+    let options = Options { protection: Protection::KeyFile(file.path().to_owned()), ..options()? };
+    let mut peer = Bundle::start(topology.host(1), 1, &topology.nics(), &options)?;
+    test(&mut peer)?;
+    Bundle::stop_all([peer])
 }
 
-/// The same with this line in the bundle's file in place of its address.
-pub(crate) fn machine_with(host: &Namespace, line: &str, files: &[(&str, &[u8], u32)]) -> Result<Systemd> {
-    let (tabane, tabaned) = (std::fs::read(program(None)?)?, std::fs::read(daemon()?)?);
+/// Runs `test` beside a [`machine`], whose service is stopped in the end.
+pub(crate) fn with_machine(
+    line: &str,
+    files: &[(&str, &[u8], u32)],
+    test: impl FnOnce(&Topology, &Systemd) -> Result<()>,
+) -> Result<()> {
+    let topology = Topology::build(plan(&[FAST; LINKS]))?;
+    let systemd = machine(topology.host(0), line, files)?;
+    test(&topology, &systemd).with_context(|| systemd.said().unwrap_or_default())?;
+    systemd.systemctl(&format!("stop {SERVICE}")).map(drop)
+}
+
+/// The line of the bundle's file that gives it its address.
+pub(crate) fn addressed() -> String {
+    format!("address = [\"{}/24\"]", address(0))
+}
+
+/// A machine with the service, this line in its bundle's file, and with these files besides.
+pub(crate) fn machine(host: &Namespace, line: &str, files: &[(&str, &[u8], u32)]) -> Result<Systemd> {
+    let (tabane, tabaned) = (fs::read(program(None)?)?, fs::read(daemon()?)?);
     let (unit, config) = (format!("{UNITS}/tabane@.service"), config(line));
     let service: [(&str, &[u8], u32); 5] = [
         (&unit, UNIT, 0o644),
@@ -279,7 +303,7 @@ fn analysed(systemd: &Systemd, unit: &str, exposure: &str) -> Result<()> {
     let analyse = |arguments: &[&str]| {
         let mut command = systemd.command("systemd-analyze");
         command.args(arguments).arg(unit);
-        Process::start(command)?.wait(ANALYSED_WITHIN)
+        Process::start(command)?.wait(WITHIN)
     };
     let verified = analyse(&["verify"])?;
     let said = format!("{}{}", verified.output, verified.complaint);

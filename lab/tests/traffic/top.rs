@@ -4,10 +4,9 @@
 use nix::sys::signal::{Signal, kill};
 
 use crate::traffic::faults::carry;
-use crate::traffic::prelude::*;
 use crate::traffic::screens::{self, SMALL, Terminal};
+use crate::traffic::stage::*;
 
-const LINKS: usize = 2;
 /// Bytes of a transfer that is under way while a link dies.
 const FILE: u64 = 24 << 20;
 /// How soon a screen shows what the daemon knows.
@@ -16,9 +15,13 @@ const SOON_MS: f64 = 1_000.0;
 pub(crate) fn cases() -> Vec<Case> {
     vec![
         Case::new("top_shows_a_link_that_dies_and_changes_the_policy", screens::NEEDS, watch),
-        Case::new("top_outlives_its_bundle", screens::NEEDS, outlive),
-        Case::new("top_gives_the_terminal_back", screens::NEEDS, give_back),
-        Case::new("top_goes_without_the_right_to_see_flows", screens::NEEDS, without_rights),
+        Case::new("top_outlives_its_bundle_and_gives_the_terminal_back", screens::NEEDS, || {
+            with_bundles(plan(&[FAST; LINKS]), &options()?, |topology, bundles| {
+                gives_back(topology.host(0)).context("signals")?;
+                without_rights(topology.host(0)).context("without rights")?;
+                outlives(topology, bundles).context("another daemon")
+            })
+        }),
     ]
 }
 
@@ -100,51 +103,43 @@ fn watch() -> Result<()> {
     })
 }
 
-fn outlive() -> Result<()> {
-    with_bundles(plan(&[FAST; LINKS]), &options()?, |topology, bundles| {
-        let terminal = top(topology.host(0), "")?;
-        terminal.shows("a healthy bundle", is_healthy)?;
-        bundles[0].stop_for_now()?.success("the daemon")?;
-        terminal.shows("that it is gone", |screen| {
-            screen.contains("is not up; waiting for it to come back") && has_row(screen, 0, "up")
-        })?;
-        bundles[0].start_again()?;
-        ready(bundles, LINKS)?;
-        terminal.shows("that it is back", is_healthy)?;
-        // Frames of the new device are seen, too.
-        terminal.press(&["3"])?;
-        let peer = bundle::address(1).to_string();
-        let mut ping = topology.host(0).command("ping");
-        let pings = Process::start({
-            ping.args(["-c", "100", "-i", "0.1", &peer]);
-            ping
-        })?;
-        terminal.shows("the flow of a ping", |screen| screen.contains("icmp") && screen.contains(&peer))?;
-        pings.stop().map(drop)
-    })
+fn outlives(topology: &Topology, bundles: &mut [Bundle<'_>]) -> Result<()> {
+    let terminal = top(topology.host(0), "")?;
+    terminal.shows("a healthy bundle", is_healthy)?;
+    bundles[0].stop_for_now()?.success("the daemon")?;
+    terminal.shows("that it is gone", |screen| {
+        screen.contains("is not up; waiting for it to come back") && has_row(screen, 0, "up")
+    })?;
+    bundles[0].start_again()?;
+    ready(bundles, LINKS)?;
+    terminal.shows("that it is back", is_healthy)?;
+    // Frames of the new device are seen, too.
+    terminal.press(&["3"])?;
+    let peer = bundle::address(1).to_string();
+    let mut ping = topology.host(0).command("ping");
+    ping.args(["-c", "100", "-i", "0.1", &peer]);
+    let pings = Process::start(ping)?;
+    terminal.shows("the flow of a ping", |screen| screen.contains("icmp") && screen.contains(&peer))?;
+    pings.stop().map(drop)
 }
 
-fn give_back() -> Result<()> {
-    with_bundles(plan(&[FAST]), &options()?, |topology, _| {
-        for signal in [Signal::SIGTERM, Signal::SIGINT] {
-            let terminal = top(topology.host(0), "")?;
-            terminal.shows("a screen", |screen| screen.contains("healthy"))?;
-            kill(terminal.child()?, signal)?;
-            terminal.ended(0)?;
-        }
-        let terminal = top(topology.host(0), "")?;
+fn gives_back(host: &Namespace) -> Result<()> {
+    for signal in [Some(Signal::SIGTERM), Some(Signal::SIGINT), None] {
+        let terminal = top(host, "")?;
         terminal.shows("a screen", |screen| screen.contains("healthy"))?;
-        terminal.press(&["C-c"])?;
-        terminal.ended(0)
-    })
+        match signal {
+            Some(signal) => kill(terminal.child()?, signal)?,
+            None => terminal.press(&["C-c"])?,
+        }
+        terminal.ended(0)?;
+    }
+    Ok(())
 }
 
-fn without_rights() -> Result<()> {
-    with_bundles(plan(&[FAST]), &options()?, |topology, _| {
-        let terminal = top(topology.host(0), "NO_COLOR=1 setpriv --bounding-set -net_raw")?;
-        terminal.shows("the reason", |screen| screen.contains("flows cannot be seen: no permission"))?;
-        ensure!(!terminal.has_colours()?, "colours in spite of NO_COLOR");
-        terminal.press(&["q"])?;
-        terminal.ended(0)
-    })
+fn without_rights(host: &Namespace) -> Result<()> {
+    let terminal = top(host, "NO_COLOR=1 setpriv --bounding-set -net_raw")?;
+    terminal.shows("the reason", |screen| screen.contains("flows cannot be seen: no permission"))?;
+    ensure!(!terminal.has_colours()?, "colours in spite of NO_COLOR");
+    terminal.press(&["q"])?;
+    terminal.ended(0)
 }

@@ -7,16 +7,11 @@ use tabane_kit::prerequisites::TSHARK;
 use tabane_kit::process::Ending;
 use tempfile::TempDir;
 
-use crate::traffic::prelude::*;
+use crate::traffic::stage::*;
 
-const LINKS: usize = 2;
-/// Bytes of each transfer.
-const FILE: u64 = 8 << 20;
 /// Cells of a link that may be between a counter and the capture at one end of a trace: in the NIC's queue, or heartbeats.
 const UNDER_WAY: u64 = 100;
 const PINGS: usize = 3;
-/// How long a trace takes to begin and to end.
-const PROMPTLY: Duration = Duration::from_secs(10);
 
 pub(crate) fn cases() -> Vec<Case> {
     let cells = |name, parts: &'static str, policy| {
@@ -25,11 +20,18 @@ pub(crate) fn cases() -> Vec<Case> {
     vec![
         cells("a_trace_has_the_cells_that_the_counters_count", "", "adaptive"),
         cells("a_trace_has_the_cells_of_ethernet_links", "ether:", "rr"),
-        Case::new("a_trace_of_frames_has_the_pings", [Daemon, Tool(TSHARK)], frames),
-        Case::new("a_trace_of_one_link_keeps_the_beginning_of_each_packet", [Daemon, Tool(TSHARK)], one_link),
-        Case::new("a_trace_goes_into_a_pipe", [Daemon, Tool(TSHARK)], pipe),
-        Case::new("a_trace_without_rights_says_so", [Daemon, Tool(SETPRIV)], without_rights),
+        Case::new("a_trace_has_what_was_asked_for", [Daemon, Tool(TSHARK), Tool(SETPRIV)], asked_for),
     ]
+}
+
+fn asked_for() -> Result<()> {
+    with_bundles(plan(&[FAST; LINKS]), &options_with(&["--policy", "rr"])?, |topology, bundles| {
+        frames(topology).context("frames")?;
+        one_link(topology).context("one link")?;
+        pipe(topology).context("a pipe")?;
+        without_rights(topology).context("without rights")?;
+        bundles[0].still_running()
+    })
 }
 
 /// A trace under way.
@@ -41,7 +43,7 @@ impl Trace {
         let mut command = host.command(bundle::program(None)?);
         command.args(["trace", DEVICE, "--output"]).arg(file).args(arguments);
         let mut process = Process::start(command)?;
-        let begun = wait_for("a trace that captures", PROMPTLY, || {
+        let begun = wait_for("a trace that captures", WITHIN, || {
             let bytes = fs::metadata(file).map_or(0, |file| file.len());
             Ok((bytes > 0 || !process.is_running()?).then_some(bytes))
         })?;
@@ -54,7 +56,7 @@ impl Trace {
     /// Ends it as Ctrl-C does; gives its last words.
     fn end(self) -> Result<String> {
         self.0.signal(Signal::SIGINT)?;
-        let ending: Ending = self.0.wait(PROMPTLY)?;
+        let ending: Ending = self.0.wait(WITHIN)?;
         let said = ending.complaint.clone();
         ending.success("the trace")?;
         said.lines().last().map(str::to_owned).context("it says nothing at its end")
@@ -115,93 +117,71 @@ fn number(field: &str) -> &str {
     field.trim_start_matches("0x").trim_start_matches('0')
 }
 
-fn frames() -> Result<()> {
-    with_bundles(plan(&[FAST; LINKS]), &options()?, |topology, _| {
-        let folder = TempDir::new()?;
-        let file = folder.path().join("frames.pcapng");
-        let trace = Trace::start(topology.host(0), &file, &["--frames", "--size", "200"])?;
-        let count = PINGS.to_string();
-        process::run(topology.host(0).command("ping").args([
-            "-c",
-            &count,
-            "-i",
-            "0.2",
-            &address(1).to_string(),
-        ]))?;
-        trace.end()?;
-        let packets = read(
-            &file,
-            &["icmp.type", "frame.interface_name", "frame.packet_flags_direction", "frame.time_epoch"],
-        )?;
-        // A request is sent, and its answer received.
-        let ways: Vec<[&str; 2]> = packets.iter().map(|packet| [&*packet[0], number(&packet[2])]).collect();
-        ensure!(ways == [["8", "2"], ["0", "1"]].repeat(PINGS), "{packets:?}");
-        ensure!(packets.iter().all(|packet| packet[1] == DEVICE), "{packets:?}");
-        let nanoseconds =
-            |packet: &Vec<String>| packet[3].split_once('.').is_some_and(|(_, rest)| rest.len() == 9);
-        ensure!(packets.iter().all(nanoseconds), "{packets:?}");
-        Ok(())
-    })
+/// The pings.
+fn frames(topology: &Topology) -> Result<()> {
+    let folder = TempDir::new()?;
+    let file = folder.path().join("frames.pcapng");
+    let trace = Trace::start(topology.host(0), &file, &["--frames", "--size", "200"])?;
+    let (count, to) = (PINGS.to_string(), address(1).to_string());
+    process::run(topology.host(0).command("ping").args(["-c", &count, "-i", "0.2", &to]))?;
+    trace.end()?;
+    let fields = ["icmp.type", "frame.interface_name", "frame.packet_flags_direction", "frame.time_epoch"];
+    let packets = read(&file, &fields)?;
+    // A request is sent, and its answer received.
+    let ways: Vec<[&str; 2]> = packets.iter().map(|packet| [&*packet[0], number(&packet[2])]).collect();
+    ensure!(ways == [["8", "2"], ["0", "1"]].repeat(PINGS), "{packets:?}");
+    let has_nanoseconds =
+        |packet: &Vec<String>| packet[3].split_once('.').is_some_and(|(_, rest)| rest.len() == 9);
+    ensure!(packets.iter().all(|packet| packet[1] == DEVICE && has_nanoseconds(packet)), "{packets:?}");
+    Ok(())
 }
 
-fn one_link() -> Result<()> {
+/// The beginning of each packet.
+fn one_link(topology: &Topology) -> Result<()> {
     const KEPT: usize = 100;
-    with_bundles(plan(&[FAST; LINKS]), &options_with(&["--policy", "rr"])?, |topology, _| {
-        let folder = TempDir::new()?;
-        let (file, link, size) = (folder.path().join("link.pcapng"), nic(1), KEPT.to_string());
-        let trace = Trace::start(topology.host(0), &file, &["--cells", "--link", &link, "--size", &size])?;
-        send_both_ways(topology, FILE)?;
-        trace.end()?;
-        let packets = read(&file, &["frame.interface_name", "frame.cap_len", "frame.len"])?;
-        let lengths = packets.iter().map(|packet| Ok((packet[1].parse()?, packet[2].parse()?)));
-        let lengths: Vec<(usize, usize)> = lengths.collect::<Result<_>>()?;
-        ensure!(packets.iter().all(|packet| packet[0] == link), "packets of another link than {link}");
-        ensure!(lengths.iter().all(|(kept, all)| *kept == KEPT.min(*all)), "{lengths:?}");
-        ensure!(lengths.iter().any(|(_, all)| *all > KEPT), "no long packet among {}", lengths.len());
-        Ok(())
-    })
+    let folder = TempDir::new()?;
+    let (file, link, size) = (folder.path().join("link.pcapng"), nic(1), KEPT.to_string());
+    let trace = Trace::start(topology.host(0), &file, &["--cells", "--link", &link, "--size", &size])?;
+    send_both_ways(topology, FILE)?;
+    trace.end()?;
+    let packets = read(&file, &["frame.interface_name", "frame.cap_len", "frame.len"])?;
+    let lengths = packets.iter().map(|packet| Ok((packet[1].parse()?, packet[2].parse()?)));
+    let lengths: Vec<(usize, usize)> = lengths.collect::<Result<_>>()?;
+    ensure!(packets.iter().all(|packet| packet[0] == link), "packets of another link than {link}");
+    ensure!(lengths.iter().all(|(kept, all)| *kept == KEPT.min(*all)), "{lengths:?}");
+    ensure!(lengths.iter().any(|(_, all)| *all > KEPT), "no long packet among {}", lengths.len());
+    Ok(())
 }
 
 /// As before `wireshark -k -i -`; and a reader that has seen enough.
-fn pipe() -> Result<()> {
-    with_bundles(plan(&[FAST]), &options()?, |topology, bundles| {
-        let trace = |rest: &str| {
-            let program = bundle::program(None)?;
-            let line = format!("'{}' trace {DEVICE} --output - {rest}", program.display());
-            let ending = Process::start(shell(topology.host(0), &line))?.wait(PROMPTLY)?;
-            let complaint = ending.complaint.clone();
-            Ok::<_, anyhow::Error>((ending.success(rest)?, complaint))
-        };
-        let (read, said) = trace("--seconds 1 | tshark -n -r - -T fields -e frame.interface_name | sort -u")?;
-        ensure!(read.trim() == nic(0), "{read} {said}");
-        let (code, said) = trace("| head -c 100 >/dev/null; echo ${PIPESTATUS[0]}")?;
-        ensure!(code.trim() == "0" && said.contains("nobody reads the trace any more"), "{code} {said}");
-        bundles[0].still_running()
-    })
+fn pipe(topology: &Topology) -> Result<()> {
+    let trace = |rest: &str| -> Result<(String, String)> {
+        let line = format!("'{}' trace {DEVICE} --output - {rest}", program(None)?.display());
+        let mut shell = topology.host(0).command("bash");
+        shell.args(["-c", &line]);
+        let ending = Process::start(shell)?.wait(WITHIN)?;
+        let complaint = ending.complaint.clone();
+        Ok((ending.success(rest)?, complaint))
+    };
+    let (read, said) = trace("--seconds 1 | tshark -n -r - -T fields -e frame.interface_name | sort -u")?;
+    ensure!(read.split_whitespace().eq([nic(0), nic(1)]), "{read} {said}");
+    let (code, said) = trace("| head -c 100 >/dev/null; echo ${PIPESTATUS[0]}")?;
+    ensure!(code.trim() == "0" && said.contains("nobody reads the trace any more"), "{code} {said}");
+    Ok(())
 }
 
-fn shell(host: &Namespace, line: &str) -> Command {
-    let mut command = host.command("bash");
-    command.args(["-c", line]);
-    command
-}
-
-fn without_rights() -> Result<()> {
-    with_bundles(plan(&[FAST]), &options()?, |topology, _| {
-        let asked = |arguments: &[&str]| {
-            let mut command = topology.host(0).command("setpriv");
-            command.args(["--bounding-set", "-net_raw", "--inh-caps", "-net_raw"]);
-            command.arg(bundle::program(None)?).args(["trace", DEVICE]).args(arguments);
-            Process::start(command)?.wait(PROMPTLY)
-        };
-        for what in ["--cells", "--frames"] {
-            let ending = asked(&[what, "--output", "/dev/null"])?;
-            let said = ending.last_words();
-            ensure!(ending.status.code() == Some(2) && said.contains("CAP_NET_RAW"), "{said}");
-        }
-        let ending = asked(&["--link", "eth99"])?;
+fn without_rights(topology: &Topology) -> Result<()> {
+    for (arguments, why) in [
+        (&["--cells", "--output", "/dev/null"][..], "CAP_NET_RAW"),
+        (&["--frames", "--output", "/dev/null"], "CAP_NET_RAW"),
+        (&["--link", "eth99"], &*nic(0)),
+    ] {
+        let mut command = topology.host(0).command(SETPRIV.program);
+        command.args(["--bounding-set", "-net_raw", "--inh-caps", "-net_raw"]);
+        command.arg(program(None)?).args(["trace", DEVICE]).args(arguments);
+        let ending = Process::start(command)?.wait(WITHIN)?;
         let said = ending.last_words();
-        ensure!(ending.status.code() == Some(2) && said.contains(&nic(0)), "{said}");
-        Ok(())
-    })
+        ensure!(ending.status.code() == Some(2) && said.contains(why), "{arguments:?}: {said}");
+    }
+    Ok(())
 }

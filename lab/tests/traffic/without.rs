@@ -7,9 +7,8 @@ use nix::sys::socket::{getsockopt, sockopt};
 use rustix::process::{Pid, PidfdFlags, PidfdGetfdFlags, pidfd_getfd, pidfd_open};
 use tabane_kit::workload::sequence::Outcome;
 
-use crate::traffic::prelude::*;
+use crate::traffic::stage::*;
 
-const FILE: u64 = 4 << 20;
 /// Files that are looked at: on a busy machine one may leave in single cells.
 const FILES: usize = 5;
 /// No frame is longer without superframes: an MTU of 1500, the Ethernet header, and a VLAN tag.
@@ -20,15 +19,9 @@ const PACE: Pace = Pace { per_second: 4_000, bytes: 200 };
 const TIMED: Duration = Duration::from_millis(700);
 
 pub(crate) fn cases() -> Vec<Case> {
-    let offload = |name, flag| Case::new(name, [Daemon, Tool(ETHTOOL)], move || without(flag));
-    let offloads = [
-        offload("all_offloads_are_in_use", None),
-        offload("a_bundle_works_without_gso", Some("--no-gso")),
-        offload("a_bundle_works_without_gro", Some("--no-gro")),
-        offload("a_bundle_works_without_tso", Some("--no-tso")),
-        offload("a_bundle_works_without_uso", Some("--no-uso")),
-        offload("a_bundle_works_without_checksum", Some("--no-checksum")),
-    ];
+    let offloads = ["nothing", "gso", "gro", "tso", "uso", "checksum"].map(|which| {
+        Case::new(format!("a_bundle_works_without_{which}"), [Daemon, Tool(ETHTOOL)], move || without(which))
+    });
     let others = [
         Case::new("without_repair_what_links_lose_is_lost", DAEMON, repair),
         Case::new("without_preemption_the_other_link_is_kept", DAEMON, preemption),
@@ -37,10 +30,11 @@ pub(crate) fn cases() -> Vec<Case> {
     offloads.into_iter().chain(others).collect()
 }
 
-fn without(flag: Option<&str>) -> Result<()> {
-    let which = flag.and_then(|flag| flag.strip_prefix("--no-"));
-    let flags: Vec<&str> = flag.into_iter().collect();
-    with_bundles(plan(&[FAST; 2]), &options_with(&flags)?, |topology, bundles| {
+/// All that it is not told to go without is in use.
+fn without(which: &'static str) -> Result<()> {
+    let flag = format!("--no-{which}");
+    let flags: &[&str] = if which == "nothing" { &[] } else { &[&flag] };
+    with_bundles(plan(&[FAST; 2]), &options_with(flags)?, |topology, bundles| {
         let longest = [longest_mean_frame(topology, &nic(0))?, longest_mean_frame(topology, DEVICE)?];
         for (host, bundle) in topology.hosts().iter().zip(&*bundles) {
             let table = process::run(host.command("ethtool").args(["-k", DEVICE]))?;
@@ -53,9 +47,9 @@ fn without(flag: Option<&str>) -> Result<()> {
                 ("checksum", is_on("tx-checksumming")),
             ];
             for (feature, is_used) in seen {
-                let needs_checksums = which == Some("checksum") && matches!(feature, "tso" | "uso");
-                let expected = which != Some(feature) && !needs_checksums;
-                ensure!(is_used == expected, "{which:?}: {feature} is used: {is_used}; {longest:?}\n{table}");
+                let needs_checksums = which == "checksum" && matches!(feature, "tso" | "uso");
+                let expected = which != feature && !needs_checksums;
+                ensure!(is_used == expected, "{which}: {feature} is used: {is_used}; {longest:?}\n{table}");
             }
         }
         send_file(topology.host(1), topology.host(0), address(0), FILE).map(drop)
@@ -112,9 +106,7 @@ fn repair() -> Result<()> {
             for link in 0..2 {
                 topology.impair(link, Direction::Forward, Impairment::loss(LOSS))?;
             }
-            let to = SocketAddr::new(address(1), 0);
-            let flow = Sequence::start(topology.host(0), topology.host(1), to, PACE, TIMED)?;
-            flow.outcome()
+            datagrams(topology, PACE, TIMED)?.outcome()
         })
     };
     let (with, without) = (lost(&[])?, lost(&["--no-repair"])?);

@@ -6,130 +6,127 @@ use nix::sys::signal::Signal;
 use rustix::process::{Pid, PidfdFlags, PidfdGetfdFlags, pidfd_getfd, pidfd_open};
 use socket2::Socket;
 
+use self::Deed::{Do, Run};
 use super::{Group, Way, doctor, named};
-use crate::traffic::prelude::*;
+use crate::traffic::stage::*;
 
-const LINKS: usize = 2;
 /// The link that is broken.
 pub(super) const BROKEN: usize = 1;
 const PORT: u16 = 7420;
-/// Longest wait for what the kernel does.
-const SOON: Duration = Duration::from_secs(10);
 
 /// A rule that keeps the bundle out.
 pub(super) const CLOSED: &str = "udp dport 7420 drop";
 
-/// Changes something, and waits until the bundle has met it.
-pub(super) type Deed = fn(&Topology, &mut [Bundle<'_>]) -> Result<()>;
+/// Plants or mends a fault.
+pub(super) enum Deed {
+    /// By this line of a shell on the first host.
+    Run(&'static str),
+    /// By something that may wait until the bundle has met it.
+    Do(fn(&Topology, &mut [Bundle<'_>]) -> Result<()>),
+}
 
 /// A fault as the page calls it, what names it, how it is planted, and how it is mended.
 pub(super) type Fault = (&'static str, &'static str, Deed, Deed);
 
 /// How doctors count what is over: each event of it.
-const OVER: [Fault; 1] = [("a cable that is pulled three times", "carrier-flaps", flap, restart)];
+const OVER: [Fault; 1] = [("a cable that is pulled three times", "carrier-flaps", Do(flap), Do(restart))];
 /// Links that carry nothing.
 const SILENT: [Fault; 7] = [
-    (
-        "a NIC that is down",
-        "nic-down",
-        |topology, _| topology.set_nic(0, BROKEN, false),
-        |topology, _| topology.set_nic(0, BROKEN, true),
-    ),
+    ("a NIC that is down", "nic-down", Run("ip link set eth2 down"), Run("ip link set eth2 up")),
     (
         "a cable that is pulled",
         "no-carrier",
-        |topology, _| topology.pull_cable(0, BROKEN).map(drop),
-        |topology, _| topology.plug_cable(0, BROKEN).map(drop),
+        Do(|topology, _| topology.pull_cable(0, BROKEN).map(drop)),
+        Do(|topology, _| topology.plug_cable(0, BROKEN).map(drop)),
     ),
-    ("a switch that swallows everything", "path-dead", kill, |topology, _| {
-        topology.revive_switch(BROKEN).map(drop)
-    }),
+    (
+        "a switch that swallows everything",
+        "path-dead",
+        Do(kill),
+        Do(|topology, _| topology.revive_switch(BROKEN).map(drop)),
+    ),
     (
         "a switch that carries one way",
         "one-way-in",
-        |topology, bundles| {
+        Do(|topology, bundles| {
             hook(topology.switch(BROKEN), "netdev", "ingress device port2", "meta l4proto udp drop")?;
             until(bundles, |path| path.rx == PathState::Down)
-        },
-        |topology, _| unhook(topology.switch(BROKEN), "netdev"),
+        }),
+        Do(|topology, _| unhook(topology.switch(BROKEN), "netdev")),
     ),
     (
         "UDP port closed by nftables here",
         "port-closed-here",
-        |topology, bundles| close(topology, bundles, 0, CLOSED),
-        |topology, _| unhook(topology.host(0), "inet"),
+        Do(|topology, bundles| close(topology, bundles, 0, CLOSED)),
+        OPEN,
     ),
     (
         "UDP port closed by nftables at the peer, which drops",
         "one-way-out",
-        |topology, bundles| close(topology, bundles, 1, CLOSED),
-        |topology, _| unhook(topology.host(1), "inet"),
+        Do(|topology, bundles| close(topology, bundles, 1, CLOSED)),
+        Do(|topology, _| unhook(topology.host(1), "inet")),
     ),
     (
         "UDP port closed by nftables at the peer, which rejects",
         "port-refused",
-        |topology, bundles| close(topology, bundles, 1, "udp dport 7420 reject"),
-        |topology, _| unhook(topology.host(1), "inet"),
+        Do(|topology, bundles| close(topology, bundles, 1, "udp dport 7420 reject")),
+        Do(|topology, _| unhook(topology.host(1), "inet")),
     ),
 ];
+/// Opens what is closed at the first host.
+const OPEN: Deed = Run("nft delete table inet filter");
 
 /// NICs without what a link needs.
 const BARE: [Fault; 6] = [
     (
         "a NIC that is taken out",
         "nic-missing",
-        |topology, _| topology.delete_nic(0, BROKEN),
-        |topology, bundles| {
+        Do(|topology, _| topology.delete_nic(0, BROKEN)),
+        Do(|topology, bundles| {
             let since_ns = monotonic_ns()?;
             topology.make_nic(0, BROKEN)?;
             renew(bundles, since_ns)
-        },
+        }),
     ),
-    (
-        "a NIC with IPv6 switched off",
-        "ipv6-disabled",
-        |topology, _| setting(topology, "disable_ipv6", "1"),
-        |topology, _| setting(topology, "disable_ipv6", "0"),
-    ),
+    ("a NIC with IPv6 switched off", "ipv6-disabled", Run(IPV6_OFF), Run(IPV6_ON)),
     (
         "a NIC without an IPv6 address",
         "no-link-local",
-        |topology, _| topology.host(0).ip(&format!("-6 address flush dev {}", nic(BROKEN))).map(drop),
-        |topology, _| address_anew(topology),
+        Run("ip -6 address flush dev eth2"),
+        Do(|topology, _| address_anew(topology)),
     ),
     // The kernel asks so often, a second each, whether another machine has the address.
     (
         "a NIC whose address is still being checked (DAD)",
         "dad-running",
-        |topology, _| check_addresses(topology, "10"),
-        trust_addresses,
+        Do(|topology, _| check_addresses(topology, "10")),
+        Do(trust_addresses),
     ),
     (
         "a NIC whose address another machine has",
         "dad-failed",
-        |topology, _| {
+        Do(|topology, _| {
             topology.host(1).ip(&format!("address add {ADDRESS}/64 dev {} nodad", nic(BROKEN)))?;
             check_addresses(topology, "1")?;
-            wait_for("an address that is refused", SOON, || {
+            wait_for("an address that is refused", WITHIN, || {
                 let shown = topology.host(0).ip(&format!("-6 address show dev {}", nic(BROKEN)))?;
                 Ok(shown.contains("dadfailed").then_some(()))
             })
-        },
-        |topology, bundles| {
+        }),
+        Do(|topology, bundles| {
             topology.host(1).ip(&format!("address delete {ADDRESS}/64 dev {}", nic(BROKEN)))?;
             trust_addresses(topology, bundles)
-        },
+        }),
     ),
     (
         "a NIC that belongs to a bridge",
         "nic-in-bridge",
-        |topology, _| {
-            topology.host(0).ip("link add br9 type bridge")?;
-            topology.host(0).ip(&format!("link set {} master br9", nic(BROKEN))).map(drop)
-        },
-        |topology, _| topology.host(0).ip("link delete br9").map(drop),
+        Run("ip link add br9 type bridge && ip link set eth2 master br9"),
+        Run("ip link delete br9"),
     ),
 ];
+const IPV6_OFF: &str = "echo 1 >/proc/sys/net/ipv6/conf/eth2/disable_ipv6";
+const IPV6_ON: &str = "echo 0 >/proc/sys/net/ipv6/conf/eth2/disable_ipv6";
 
 /// The first host's address at the broken link, which follows from that of its NIC.
 const ADDRESS: &str = "fe80::ff:fe01:201";
@@ -139,79 +136,70 @@ const COSTLY: [Fault; 11] = [
     (
         "unequal MTUs of the NICs",
         "unequal-mtu",
-        |topology, bundles| resize(topology, bundles, 0, 1_400),
-        |topology, bundles| resize(topology, bundles, 0, 1_500),
+        Do(|topology, bundles| resize(topology, bundles, 0, 1_400)),
+        Do(|topology, bundles| resize(topology, bundles, 0, 1_500)),
     ),
     (
         "a small MTU of the peer's NIC",
         "peer-mtu",
-        |topology, bundles| resize(topology, bundles, 1, 1_400),
-        |topology, bundles| resize(topology, bundles, 1, 1_500),
+        Do(|topology, bundles| resize(topology, bundles, 1, 1_400)),
+        Do(|topology, bundles| resize(topology, bundles, 1, 1_500)),
     ),
     (
         "a tiny receive buffer of a link",
         "receive-buffer",
-        |_, bundles| receive_buffer(&bundles[0], 4_096),
-        |_, bundles| receive_buffer(&bundles[0], 7 << 20),
+        Do(|_, bundles| receive_buffer(&bundles[0], 4_096)),
+        Do(|_, bundles| receive_buffer(&bundles[0], 7 << 20)),
     ),
-    ("a daemon that does not read while datagrams come", "receive-drops", flood, restart),
+    ("a daemon that does not read while datagrams come", "receive-drops", Do(flood), Do(restart)),
     (
         "a tiny receive buffer of TCP",
         "tcp-buffer",
-        |topology, _| tcp_buffer(topology.host(0), 32 << 10),
-        |topology, _| tcp_buffer(topology.host(0), 6 << 20),
+        Run("echo 4096 16384 32768 >/proc/sys/net/ipv4/tcp_rmem"),
+        Run("echo 4096 16384 6291456 >/proc/sys/net/ipv4/tcp_rmem"),
     ),
     (
         "a queueing discipline on the device",
         "device-qdisc",
-        |topology, _| qdisc(topology, "pfifo limit 100"),
-        |topology, _| qdisc(topology, "noqueue"),
+        Run("tc qdisc replace dev tb0 root pfifo limit 100"),
+        Run("tc qdisc replace dev tb0 root noqueue"),
     ),
     (
         "a device that takes no superframes",
         "device-tso-off",
-        |topology, _| ethtool(topology.host(0), &format!("-K {DEVICE} tso off")),
-        |topology, _| ethtool(topology.host(0), &format!("-K {DEVICE} tso on")),
+        Run("ethtool -K tb0 tso off"),
+        Run("ethtool -K tb0 tso on"),
     ),
-    (
-        "a device that is down",
-        "device-down",
-        |topology, _| topology.host(0).ip(&format!("link set {DEVICE} down")).map(drop),
-        |topology, _| topology.host(0).ip(&format!("link set {DEVICE} up")).map(drop),
-    ),
+    ("a device that is down", "device-down", Run("ip link set tb0 down"), Run("ip link set tb0 up")),
     (
         "a device that was moved to another network namespace",
         "device-gone",
-        |topology, _| {
+        Do(|topology, _| {
             let other = topology.switch(0).name();
             topology.host(0).ip(&format!("link set {DEVICE} netns {other}")).map(drop)
-        },
-        |topology, _| {
+        }),
+        Do(|topology, _| {
             let own = topology.host(0).name();
             topology.switch(0).ip(&format!("link set {DEVICE} netns {own}"))?;
             topology.host(0).ip(&format!("link set {DEVICE} up"))?;
-            qdisc(topology, "noqueue")
-        },
+            topology.host(0).tc(&format!("qdisc replace dev {DEVICE} root noqueue"))
+        }),
     ),
     (
         "UDP port closed by nftables here, to what leaves",
         "port-closed-here",
-        |topology, bundles| {
-            hook(
-                topology.host(0),
-                "inet",
-                "output",
-                &format!("oifname {} udp dport {PORT} drop", nic(BROKEN)),
-            )?;
+        Do(|topology, bundles| {
+            let rule = format!("oifname {} udp dport {PORT} drop", nic(BROKEN));
+            hook(topology.host(0), "inet", "output", &rule)?;
             until(bundles, |path| path.tx == PathState::Down)
-        },
-        |topology, _| unhook(topology.host(0), "inet"),
+        }),
+        OPEN,
     ),
     (
         "both links on one switch",
         "one-switch",
-        |topology, _| join(topology),
-        |topology, _| topology.switch(0).ip("link delete trunk").map(drop),
+        Do(|topology, _| join(topology)),
+        Do(|topology, _| topology.switch(0).ip("link delete trunk").map(drop)),
     ),
 ];
 
@@ -244,15 +232,24 @@ pub(super) fn one_by_one(faults: &[Fault], way: Way, topology: &Topology, links:
     with_links(topology, links, &way.options(&[])?, |topology, bundles| {
         way.ready(bundles, links.len())?;
         for (fault, _, plant, mend) in faults {
-            plant(topology, bundles).with_context(|| format!("planting {fault}"))?;
+            plant.done(topology, bundles).with_context(|| format!("planting {fault}"))?;
             named(fault, "doctor", &doctor(topology.host(0), &[DEVICE])?)?;
-            mend(topology, bundles).with_context(|| format!("mending {fault}"))?;
+            mend.done(topology, bundles).with_context(|| format!("mending {fault}"))?;
             way.ready(bundles, links.len()).with_context(|| format!("after {fault}"))?;
         }
         let said = doctor(topology.host(0), &[DEVICE])?;
         ensure!(said.names.is_empty(), "all is mended: {:#}", said.answer);
         Ok(())
     })
+}
+
+impl Deed {
+    fn done(&self, topology: &Topology, bundles: &mut [Bundle<'_>]) -> Result<()> {
+        match self {
+            Run(line) => process::run(topology.host(0).command("sh").args(["-c", line])).map(drop),
+            Do(deed) => deed(topology, bundles),
+        }
+    }
 }
 
 /// Waits until the first host sees the broken path so.
@@ -350,20 +347,12 @@ fn resize(topology: &Topology, bundles: &mut [Bundle<'_>], host: usize, mtu: u16
     until(bundles, if mtu == 1_500 { |path| path.mtu == Some(1_500) } else { |path| path.mtu == Some(1_400) })
 }
 
-fn tcp_buffer(host: &Namespace, most: u32) -> Result<()> {
-    host.set("net/ipv4/tcp_rmem", &format!("4096 16384 {most}"))
-}
-
-fn qdisc(topology: &Topology, discipline: &str) -> Result<()> {
-    topology.host(0).tc(&format!("qdisc replace dev {DEVICE} root {discipline}"))
-}
-
 /// Joins the switches of both links.
 fn join(topology: &Topology) -> Result<()> {
     let (one, other) = (topology.switch(0), topology.switch(1));
     one.ip(&format!("link add trunk type veth peer name trunk netns {}", other.name()))?;
     [one, other].iter().try_for_each(|switch| switch.ip("link set trunk master br0 up").map(drop))?;
-    wait_for("a trunk that forwards", SOON, || {
+    wait_for("a trunk that forwards", WITHIN, || {
         let ends = [one, other].map(|switch| switch.ip("-details link show trunk"));
         let forwarding = ends.into_iter().collect::<Result<Vec<_>>>()?;
         Ok(forwarding.iter().all(|end| end.contains("state forwarding")).then_some(()))

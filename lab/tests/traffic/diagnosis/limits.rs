@@ -9,7 +9,7 @@ use tabane_kit::machine::processors as processors_of_the_machine;
 use super::nics::{BROKEN, Staged, over, staged};
 use super::{Group, Said, Way, why};
 use crate::traffic::data_path::wrapped;
-use crate::traffic::prelude::*;
+use crate::traffic::stage::*;
 
 /// What a link carries: so little that a busy machine fills it.
 const RATE: Bitrate = Bitrate::mbit(20);
@@ -326,16 +326,8 @@ fn hog(host: &Namespace, processor: usize) -> Result<Vec<Process>> {
     const HOGS: usize = 4;
     let hog = |_| {
         let mut command = host.command("taskset");
-        command.args([
-            "--cpu-list",
-            &processor.to_string(),
-            "nice",
-            "-n",
-            "-10",
-            "sh",
-            "-c",
-            "while :; do :; done",
-        ]);
+        command.args(format!("--cpu-list {processor} nice -n -10 sh -c").split(' '));
+        command.arg("while :; do :; done");
         Process::start(command)
     };
     (0..HOGS).map(hog).collect()

@@ -7,9 +7,8 @@ use std::process::Command;
 use tempfile::NamedTempFile;
 
 use super::{ANSWER_WITHIN, Group, Said, Way, findings, named};
-use crate::traffic::prelude::*;
+use crate::traffic::stage::*;
 
-const LINKS: usize = 2;
 /// Levels and names of options as the kernel's headers have them: `SOL_UDP`, `UDP_SEGMENT`, `UDP_GRO`, `TUNSETOFFLOAD`.
 const SEGMENT: Call = Call { name: "setsockopt", first: "0x11, 0x67", times: 1 };
 const MERGE: Call = Call { name: "setsockopt", first: "0x11, 0x68", times: 1 };

@@ -11,8 +11,8 @@ use tempfile::NamedTempFile;
 
 use super::bundle::ethtool;
 use super::{Group, Said, Way, doctor, named};
-use crate::traffic::prelude::*;
 use crate::traffic::routed::{Ip, end, lay, start};
+use crate::traffic::stage::*;
 
 /// A NIC of which any speed can be said.
 const ADJUSTABLE: &str = "eth9";

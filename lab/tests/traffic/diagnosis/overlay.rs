@@ -11,9 +11,10 @@ use std::net::{Ipv4Addr, UdpSocket};
 use socket2::SockRef;
 use tabane_kit::topology::address;
 
+use super::bundle::Deed::{Do, Run};
 use super::bundle::{BROKEN, Fault, ethtool, of_table, one_by_one, renew};
 use super::{Group, Way};
-use crate::traffic::prelude::*;
+use crate::traffic::stage::*;
 
 /// The NIC that stands on nothing.
 const OVERLAY: &str = "eth9";
@@ -29,23 +30,16 @@ const NOBODY: &str = "02:00:00:00:00:99";
 const NOWHERE: Ipv4Addr = Ipv4Addr::new(203, 0, 113, 1);
 
 const FAULTS: [Fault; 5] = [
+    ("GRO off at a NIC", "nic-gro-off", Run("ethtool -K eth9 gro off"), Run("ethtool -K eth9 gro on")),
+    ("GSO off at a NIC", "nic-gso-off", Run("ethtool -K eth9 gso off"), Run("ethtool -K eth9 gso on")),
     (
-        "GRO off at a NIC",
-        "nic-gro-off",
-        |topology, _| ethtool(topology.host(0), &format!("-K {OVERLAY} gro off")),
-        |topology, _| ethtool(topology.host(0), &format!("-K {OVERLAY} gro on")),
+        "checksums off at a NIC",
+        "nic-checksum-off",
+        Do(without_checksums),
+        Run("ethtool -K eth9 tx on gso on"),
     ),
-    (
-        "GSO off at a NIC",
-        "nic-gso-off",
-        |topology, _| ethtool(topology.host(0), &format!("-K {OVERLAY} gso off")),
-        |topology, _| ethtool(topology.host(0), &format!("-K {OVERLAY} gso on")),
-    ),
-    ("checksums off at a NIC", "nic-checksum-off", without_checksums, |topology, _| {
-        ethtool(topology.host(0), &format!("-K {OVERLAY} tx on gso on"))
-    }),
-    ("a NIC that receives damaged packets", "receive-errors", receive_wrong, lay_anew),
-    ("a NIC that cannot send", "send-errors", send_wrong, lay_anew),
+    ("a NIC that receives damaged packets", "receive-errors", Do(receive_wrong), Do(lay_anew)),
+    ("a NIC that cannot send", "send-errors", Do(send_wrong), Do(lay_anew)),
 ];
 
 pub(super) fn groups() -> Vec<Group> {

@@ -7,9 +7,8 @@ use tempfile::NamedTempFile;
 
 use super::bundle::{BROKEN, CLOSED, hook};
 use super::{ANSWER_WITHIN, Group, Way, doctor, named};
-use crate::traffic::prelude::*;
+use crate::traffic::stage::*;
 
-const LINKS: usize = 2;
 /// A key that the other node does not have.
 const OTHER_KEY: &str = "6f74686572206b657973206f70656e206f7468657220646f6f72732e2e2e2e2e";
 

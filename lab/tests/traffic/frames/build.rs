@@ -92,23 +92,8 @@ pub(super) fn ipv4_full(tos: u8, fragment: u16, options: &[u8], protocol: u8, pa
     let header_length = 20 + options.len();
     let words = u8::try_from(header_length / 4).expect("options are of at most 40 bytes");
     let length = short(header_length + payload.len()).to_be_bytes();
-    let fragment = fragment.to_be_bytes();
-    let mut header = vec![
-        0x40 | words,
-        tos,
-        length[0],
-        length[1],
-        0x12,
-        0x34,
-        fragment[0],
-        fragment[1],
-        64,
-        protocol,
-        0,
-        0,
-    ];
-    header.extend(ADDRESSES_V4);
-    header.extend(options);
+    let begin = [&[0x40 | words, tos][..], &length, &[0x12, 0x34], &fragment.to_be_bytes()].concat();
+    let mut header = [&begin[..], &[64, protocol, 0, 0], &ADDRESSES_V4, options].concat();
     let sum = (!folded(&header)).to_be_bytes();
     header[10..12].copy_from_slice(&sum);
     ethernet(IPV4, &[&header, payload].concat())

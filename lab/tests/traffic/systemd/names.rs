@@ -5,8 +5,8 @@ use std::process::Command;
 
 use tabane_kit::prerequisites::Tool;
 
-use super::{LINKS, SERVICE, has_no_rights_of_root, machine, main_process, peer, whole};
-use crate::traffic::prelude::*;
+use super::{SERVICE, addressed, has_no_rights_of_root, main_process, whole, with_machine, with_peer};
+use crate::traffic::stage::*;
 
 const CC: Tool = Tool { program: "cc", package: "gcc" };
 const SOURCE: &[u8] = include_bytes!("taken.c");
@@ -14,27 +14,27 @@ const LIBRARY: &str = "usr/lib/libnss_taken.so.2";
 const WAYS: &[u8] = b"passwd: files systemd\ngroup: files systemd\nhosts: taken files\n";
 /// What it says last.
 const END: &str = "all was tried";
-const WITHIN: Duration = Duration::from_secs(20);
 
 pub(super) const NEEDS: &[Need] = &[Need::Tool(CC), That(require_landlock)];
 
 /// Files are Landlock's part.
 fn require_landlock() -> Result<()> {
-    let names = std::fs::read_to_string("/proc/kallsyms")?;
+    let names = fs::read_to_string("/proc/kallsyms")?;
     ensure!(names.contains("landlock_restrict_self"), Missing::new("the kernel has no Landlock"));
     Ok(())
 }
 
 pub(super) fn taken_over() -> Result<()> {
-    let topology = Topology::build(plan(&[FAST; LINKS]))?;
-    let (host, directory) = (topology.host(0), tempfile::tempdir()?);
-    let mut peer = peer(&topology, directory.path())?;
+    let directory = tempfile::tempdir()?;
     let [source, library] = ["taken.c", "taken.so"].map(|name| directory.path().join(name));
-    std::fs::write(&source, SOURCE)?;
+    fs::write(&source, SOURCE)?;
     process::run(Command::new(CC.program).args(["-shared", "-fPIC", "-o"]).args([&library, &source]))?;
-    let library = std::fs::read(library)?;
-    let systemd = machine(host, &[(LIBRARY, &library, 0o644), ("etc/nsswitch.conf", WAYS, 0o644)])?;
+    let library = fs::read(library)?;
+    let files: [(&str, &[u8], u32); 2] = [(LIBRARY, &library, 0o644), ("etc/nsswitch.conf", WAYS, 0o644)];
+    with_machine(&addressed(), &files, |topology, systemd| with_peer(topology, |peer| tries(systemd, peer)))
+}
 
+fn tries(systemd: &Systemd, peer: &mut Bundle<'_>) -> Result<()> {
     // What it tries can be done: by root, whom nothing confines.
     let root = systemd.command("sh").args(["-c", "getent ahosts localhost; true"]).output()?;
     let deeds = String::from_utf8(root.stderr)?;
@@ -44,17 +44,15 @@ pub(super) fn taken_over() -> Result<()> {
     ensure!(matches!(&idle[..], [asks] if asks.ends_with("ask the bundle: refused")), "{idle:?}");
 
     systemd.systemctl(&format!("start {SERVICE}"))?;
-    whole(&mut peer)?;
+    whole(peer)?;
     let said = wait_for("the end of what it tries", WITHIN, || {
         Ok(Some(systemd.said()?).filter(|said| said.contains(END)))
     })?;
     let told: Vec<_> = said.lines().filter_map(|line| line.strip_prefix("taken ")).collect();
     let is_refused = told.iter().all(|line| line.ends_with(": refused") || line.ends_with(END));
     ensure!(told.len() == deeds.matches("taken ").count() && is_refused, "{said}");
-    is_the_resolver(&systemd, told[0].split(':').next().unwrap_or_default())?;
-    main_process(&systemd)?;
-    systemd.systemctl(&format!("stop {SERVICE}"))?;
-    peer.stop()?.success("a daemon told to stop").map(drop)
+    is_the_resolver(systemd, told[0].split(':').next().unwrap_or_default())?;
+    main_process(systemd).map(drop)
 }
 
 /// It was that process which tried.

@@ -1,8 +1,8 @@
 //! The unit of the page: its user may look at the bundle and change nothing, and is no root in anything. And the page that root
 //! starts, which becomes somebody else.
 
-use super::{KEY, SERVICE, analysed, has_no_rights_of_root, machine, peer, whole};
-use crate::traffic::prelude::*;
+use super::{KEY, SERVICE, addressed, analysed, has_no_rights_of_root, whole, with_machine, with_peer};
+use crate::traffic::stage::*;
 
 /// As packaged.
 const UNIT: &[u8] = include_bytes!("../../../../packaging/tabane-web.service");
@@ -17,7 +17,6 @@ const ACTING: &str = "ExecStart=\nExecStart=/usr/bin/tabane-web --allow-actions\
 /// The same started by root, as on a command line.
 const ROOTS: &str = "page-of-root.service";
 const ROOTS_PORT: u16 = 7481;
-const WITHIN: Duration = Duration::from_secs(10);
 /// Exposure to which docs/security.md commits the unit, in tenths.
 const EXPOSURE_MAX: &str = "--threshold=14";
 
@@ -68,10 +67,7 @@ fn taken_over(systemd: &Systemd) -> Result<()> {
 }
 
 pub(super) fn unit() -> Result<()> {
-    let topology = Topology::build(plan(&[FAST; super::LINKS]))?;
-    let (host, directory) = (topology.host(0), tempfile::tempdir()?);
-    let mut peer = peer(&topology, directory.path())?;
-    let web = std::fs::read(program(None)?.with_file_name("tabane-web"))?;
+    let web = fs::read(program(None)?.with_file_name("tabane-web"))?;
     let (unit, drop_in) = (format!("{UNITS}/{PAGE}"), format!("{PRINTED}{ACTING}"));
     let roots =
         format!("{PRINTED}ExecStart=/usr/bin/tabane-web --allow-actions --listen 127.0.0.1:{ROOTS_PORT}\n");
@@ -82,23 +78,26 @@ pub(super) fn unit() -> Result<()> {
         ACCOUNTS,
         ("etc/systemd/system/tabane-web.service.d/lab.conf", drop_in.as_bytes(), 0o644),
     ];
-    let systemd = machine(host, &files)?;
+    with_machine(&addressed(), &files, |topology, systemd| with_peer(topology, |peer| serves(systemd, peer)))
+}
+
+fn serves(systemd: &Systemd, peer: &mut Bundle<'_>) -> Result<()> {
     process::run(systemd.command("systemd-sysusers").arg("tabane.conf"))?;
-    analysed(&systemd, PAGE, EXPOSURE_MAX)?;
+    analysed(systemd, PAGE, EXPOSURE_MAX)?;
     systemd.systemctl(&format!("start {SERVICE} {PAGE} {ROOTS}"))?;
-    whole(&mut peer)?;
+    whole(peer)?;
     for port in [PORT, ROOTS_PORT] {
         let bundles = wait_for("an answer of the page", WITHIN, || {
-            let answer = asked(&systemd, port, "GET /api/bundles").unwrap_or_default();
+            let answer = asked(systemd, port, "GET /api/bundles").unwrap_or_default();
             Ok(answer.contains("\"error\":null").then_some(answer))
         });
         let bundles = bundles.with_context(|| {
-            format!("{:?} {:?}", asked(&systemd, port, "GET /api/bundles"), systemd.said())
+            format!("{:?} {:?}", asked(systemd, port, "GET /api/bundles"), systemd.said())
         })?;
         ensure!(bundles.contains(&format!("\"name\":\"{DEVICE}\"")), "{bundles}");
     }
     let drain = format!("POST /api/bundles/{DEVICE}/links/{}/drain", nic(0));
-    let refused = asked(&systemd, PORT, &drain)?;
+    let refused = asked(systemd, PORT, &drain)?;
     ensure!(refused.starts_with("HTTP/1.1 409 "), "{refused}");
     ensure!(
         refused.contains("members of the group that may watch the bundle can ask for its status"),
@@ -106,15 +105,15 @@ pub(super) fn unit() -> Result<()> {
     );
     let resume = format!("POST /api/bundles/{DEVICE}/links/{}/resume", nic(0));
     for request in [&drain, &resume] {
-        let done = asked(&systemd, ROOTS_PORT, request)?;
+        let done = asked(systemd, ROOTS_PORT, request)?;
         ensure!(done.starts_with("HTTP/1.1 200 "), "{done}");
     }
-    taken_over(&systemd)?;
+    taken_over(systemd)?;
     for unit in [PAGE, ROOTS] {
-        has_no_rights_of_root(&systemd, systemd.property(unit, "MainPID")?.parse()?)?;
+        has_no_rights_of_root(systemd, systemd.property(unit, "MainPID")?.parse()?)?;
     }
-    systemd.systemctl(&format!("stop {PAGE} {ROOTS} {SERVICE}"))?;
+    systemd.systemctl(&format!("stop {PAGE} {ROOTS}"))?;
     let result = systemd.property(PAGE, "Result")?;
     ensure!(result == "success", "the page ended with {result}");
-    peer.stop()?.success("a daemon told to stop").map(drop)
+    Ok(())
 }
