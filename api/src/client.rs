@@ -6,11 +6,14 @@ use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
+use serde::de::DeserializeOwned;
 use serde_json::Value;
 use tabane_io::Signals;
 
+use crate::answer::{Answer, InForce};
 use crate::request::Request;
 use crate::socket::{Peer, connect_now, peer_of};
+use crate::status::Status;
 use crate::trust::{self, USUAL_USER};
 
 /// Time for the bundle to answer.
@@ -78,6 +81,14 @@ pub enum AskError {
         /// What happened instead.
         error: io::Error,
     },
+    /// The bundle answers with something else than was asked for.
+    #[error("the bundle answers with another {what} than this program knows")]
+    Unknown {
+        /// What was asked for.
+        what: &'static str,
+        /// What is another in it.
+        source: Option<serde_json::Error>,
+    },
     /// As many connections wait to be accepted as may.
     #[error("{name} takes no connection: as many wait as may")]
     Busy {
@@ -99,9 +110,35 @@ pub enum AskError {
     Io(#[from] io::Error),
 }
 
-/// Asks the bundle `name` and gives its answer.
-pub fn ask(name: &str, request: &Request) -> Result<Value, AskError> {
+/// Asks the bundle `name` and gives its answer, which is no refusal.
+pub fn ask(name: &str, request: &Request) -> Result<Answer, AskError> {
+    known("answer", ask_as_json(name, request)?)
+}
+
+/// The same as the bundle has written it, with what this program does not know.
+pub fn ask_as_json(name: &str, request: &Request) -> Result<Value, AskError> {
     ask_over(name, &connect(name)?, request)
+}
+
+/// What the bundle `name` does.
+pub fn status_of(name: &str) -> Result<Status, AskError> {
+    known("status", ask_as_json(name, &Request::Status)?)
+}
+
+/// What is in force in the bundle `name`.
+pub fn in_force(name: &str) -> Result<InForce, AskError> {
+    known("configuration", ask_as_json(name, &Request::Configuration)?)
+}
+
+fn known<T: DeserializeOwned>(what: &'static str, answer: Value) -> Result<T, AskError> {
+    serde_json::from_value(answer).map_err(|error| AskError::Unknown { what, source: Some(error) })
+}
+
+impl AskError {
+    /// The answer is to another request.
+    pub fn other_answer() -> AskError {
+        AskError::Unknown { what: "answer", source: None }
+    }
 }
 
 /// Follows the event log of the bundle `name`: hands each line to `take` as it comes, until the bundle ends, SIGINT or

@@ -3,7 +3,7 @@
 //!
 //! ```text
 //!   tabane status, tabane-web, …   client.rs ── {"do":"status"}\n ──> the daemon's control socket     (request.rs)
-//!                                  client.rs <── one JSON line ────── a Status, a Told, …            (status.rs, told.rs)
+//!                                  client.rs <── one JSON line ────── an Answer                      (answer.rs, status.rs)
 //!   tabane events --follow         client.rs <── a line per event ─── an Entry each                  (entry.rs)
 //! ```
 //!
@@ -13,6 +13,7 @@
 
 #![forbid(unsafe_code)]
 
+mod answer;
 pub mod client;
 pub mod counters;
 mod entry;
@@ -26,7 +27,8 @@ pub mod status;
 mod told;
 pub mod trust;
 
-pub use client::{AskError, ask, follow, open_request, refusal, stop};
+pub use answer::{Answer, InForce};
+pub use client::{AskError, ask, ask_as_json, follow, in_force, open_request, refusal, status_of, stop};
 pub use entry::Entry;
 pub use kinds::KINDS;
 pub use origin::Origin;

@@ -15,7 +15,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::entry::Entry;
 pub use health::{Fault, Health, Level, REASONS, State};
-pub use limit::LOSS_PERCENT;
+pub use limit::{FULL_PERCENT, LOSS_FOUND, LOSS_HEAVY, LOSS_MARKED};
+pub use rates::Rates;
 
 /// A bundle, at the moment of the answer.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

@@ -7,7 +7,7 @@ mod table;
 
 use tabane_api::status::figures::{duration, short};
 use tabane_api::status::health::clock;
-use tabane_api::status::{LOSS_PERCENT, PathStatus, PeerStatus, Status};
+use tabane_api::status::{LOSS_MARKED, PathStatus, PeerStatus, Status};
 use tabane_config::problem::one_line;
 
 use crate::stdout::wrapped;
@@ -84,7 +84,7 @@ fn paths(status: &Status, peer: &PeerStatus, earlier: Option<&Status>) -> Table 
             known(now.map(|rates| rates.sent), |bits| short(bits, "bit/s")),
             known(now.map(|rates| rates.received), |bits| short(bits, "bit/s")),
             known(share, |percent| format!("{percent} %")),
-            Cell { text: format!("{lost:.1} %"), colour: (lost >= LOSS_PERCENT).then_some(YELLOW) },
+            Cell { text: format!("{lost:.1} %"), colour: (lost >= LOSS_MARKED).then_some(YELLOW) },
             status.limit(peer, path, now.map_or(0, |rates| rates.sent)).into(),
         ]);
     }
@@ -123,12 +123,18 @@ fn carried(peer: &PeerStatus) -> String {
     }
 }
 
+/// The documented example of a status, for tests.
+#[cfg(test)]
+pub(crate) fn example() -> Status {
+    let text = include_str!("../../docs/status.example.json");
+    serde_json::from_str(text).expect("the documented example follows the schema")
+}
+
 #[cfg(test)]
 mod tests {
     use tabane_api::status::PathState;
 
     use super::*;
-    use crate::example::example;
 
     /// The example, and itself a quarter of a second later.
     fn pair() -> (Status, Status) {

@@ -13,15 +13,13 @@
 mod change;
 pub(crate) mod in_force;
 pub(crate) mod links;
-pub(crate) mod refusal;
 mod reload;
 #[cfg(test)]
 pub(crate) mod tests;
 
 use std::sync::Arc;
 
-use serde_json::{Value, json};
-use tabane_api::{Entry, Request};
+use tabane_api::{Answer, Entry, Request};
 use tabane_config::key::{KEYS_MAX, Key};
 use tabane_config::problem::{nearest, quoted};
 use tabane_config::{LinkConfig, LiveConfig, Security, parse_allow, parse_link};
@@ -35,7 +33,14 @@ use crate::worker::Command;
 use crate::worker::workers::Workers;
 use in_force::InForce;
 use links::Links;
-use refusal::Refusal;
+
+/// Why a request failed.
+pub(crate) enum Refusal {
+    /// It cannot be done with this input; nothing has changed.
+    Input(String),
+    /// It failed while it was done.
+    Failed(String),
+}
 
 /// What a bundle does, and how that changes.
 pub(crate) struct Shell<M: Machine = ThisMachine> {
@@ -48,7 +53,7 @@ pub(crate) struct Shell<M: Machine = ThisMachine> {
 
 impl<M: Machine> Shell<M> {
     /// Answers a request.
-    pub(crate) fn answer(&self, request: &Request) -> Result<Value, Refusal> {
+    pub(crate) fn answer(&self, request: &Request) -> Result<Answer, Refusal> {
         match request {
             Request::Policy { policy } => self.switch_policy(policy),
             Request::Receive { engine } => self.switch_engine(engine),
@@ -77,10 +82,10 @@ impl<M: Machine> Shell<M> {
     }
 
     /// Switches the policy of all workers.
-    fn switch_policy(&self, name: &str) -> Result<Value, Refusal> {
+    fn switch_policy(&self, name: &str) -> Result<Answer, Refusal> {
         let new = named("policy", name, &PolicyKind::ALL, PolicyKind::name)?;
         let old = self.set_policy(new)?;
-        Ok(json!({ "old": old.name(), "new": new.name() }))
+        Ok(Answer::Switched { old: old.name().to_owned(), new: new.name().to_owned() })
     }
 
     /// The same for a policy that is known; returns the old one.
@@ -101,11 +106,11 @@ impl<M: Machine> Shell<M> {
     }
 
     /// Switches the receive engine of all workers.
-    fn switch_engine(&self, name: &str) -> Result<Value, Refusal> {
+    fn switch_engine(&self, name: &str) -> Result<Answer, Refusal> {
         let new = named("receive engine", name, &Method::ALL, Method::name)?;
         let settings = receive::Settings { method: new, ..self.in_force.live().receive };
         let old = self.set_engine(settings)?;
-        Ok(json!({ "old": old.name(), "new": new.name() }))
+        Ok(Answer::Switched { old: old.name().to_owned(), new: new.name().to_owned() })
     }
 
     /// The same with its settings; returns the old one.
@@ -125,7 +130,7 @@ impl<M: Machine> Shell<M> {
     }
 
     /// Gives all workers other group keys.
-    fn change_keys(&self, keys: &[String]) -> Result<Value, Refusal> {
+    fn change_keys(&self, keys: &[String]) -> Result<Answer, Refusal> {
         if !(1..=KEYS_MAX).contains(&keys.len()) {
             return Err(Refusal::Input(format!("{} keys; allowed: 1 to {KEYS_MAX}", keys.len())));
         }
@@ -135,11 +140,11 @@ impl<M: Machine> Shell<M> {
         let detail = format!("group {group}, {} further keys accepted", keys.len() - 1);
         self.change_trust(|live| live.set_keys(&keys))?;
         self.events.keep(now_ns(), Entry { what: "keys".to_owned(), detail, ..Entry::default() });
-        Ok(json!({ "group": group }))
+        Ok(Answer::Group { group })
     }
 
     /// Lets in only nodes with these keys, or all of the group.
-    fn change_allow(&self, texts: Option<&[String]>) -> Result<Value, Refusal> {
+    fn change_allow(&self, texts: Option<&[String]>) -> Result<Answer, Refusal> {
         if self.in_force.fixed.security == Security::None {
             let refusal = "no node proves its key where cells are not sealed";
             return Err(Refusal::Input(refusal.to_owned()));
@@ -153,7 +158,7 @@ impl<M: Machine> Shell<M> {
             None => "every node of the group allowed".to_owned(),
         };
         self.events.keep(now_ns(), Entry { what: "allow".to_owned(), detail, ..Entry::default() });
-        Ok(json!({ "allowed": count }))
+        Ok(Answer::Allowed { allowed: count })
     }
 
     /// Changes which nodes are trusted, and gives all workers the result.
@@ -166,8 +171,8 @@ impl<M: Machine> Shell<M> {
     }
 }
 
-fn numbered(link: u8) -> Value {
-    json!({ "link": link })
+fn numbered(link: u8) -> Answer {
+    Answer::Link { link }
 }
 
 /// The one of `all` that has this name; `what` they are.

@@ -20,10 +20,10 @@ use rustix::net::{AddressFamily, SocketAddrUnix, SocketType};
 use rustix::process::{Gid, Uid};
 use rustix::thread::{set_thread_groups, set_thread_res_gid, set_thread_res_uid};
 use serde_json::json;
-use tabane_api::Request;
+use tabane_api::{Answer, Request};
 use tabane_netns::Namespace;
 use tabane_netns::process::{Ending, Process};
-use tabaned::control::{Group, Listener, Right, Server, done};
+use tabaned::control::{Group, Listener, Right, Server};
 use tabaned::events::EventLog;
 use tempfile::TempDir;
 
@@ -93,7 +93,7 @@ impl Stage {
     fn new(name: &str, groups: &[(Group, Right)]) -> Result<Stage, Failed> {
         let name = format!("{name}-{}", std::process::id());
         let listener = Listener::bind(&name)?.open_to(groups);
-        let _server = listener.serve(Arc::new(EventLog::new()?), |_| done())?;
+        let _server = listener.serve(Arc::new(EventLog::new()?), |_| Answer::Done {})?;
         let _directory = open_directory()?;
         let binary = programs::copy(_directory.path())?;
         Ok(Stage { name, binary, _directory, _server })

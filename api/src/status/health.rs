@@ -5,12 +5,10 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::limit::LOSS_HEAVY;
 use super::speed::{is_below_expected, slow};
 use super::{LinkStatus, PathState, PathStatus, PeerStatus, Status};
 use crate::entry::Entry;
-
-/// A path that loses so much of what it carries is not well, in percent.
-const LOSS_PERCENT: f64 = 5.0;
 
 /// The judgement of a bundle.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -204,7 +202,7 @@ fn fault<'a>(status: &'a Status, link: &LinkStatus) -> Option<Fault<'a>> {
     let Some((peer, _)) = bad else {
         let here = status.peers.iter().flat_map(|peer| &peer.paths).filter(|path| path.link == link.link);
         let lost = here.map(|path| path.loss_percent).fold(0.0, f64::max);
-        if lost >= LOSS_PERCENT {
+        if lost >= LOSS_HEAVY {
             return found("loss", format!("{nic} loses {lost:.1} % of its cells"), None);
         }
         let (peer, what) = slow(status, link)?;

@@ -1,13 +1,19 @@
-//! What keeps a path from carrying more: a part of the judgement of [`super::health`].
+//! What is wrong with a path, and what keeps it from carrying more: a part of the judgement of [`super::health`].
+//!
+//! The bounds stand here for all who judge: status, `top`, `why`, `doctor`, metrics and the page.
 
 use super::figures::short;
 use super::health::{clock, described, reason};
-use super::{PathState, PathStatus, PeerStatus, Status};
+use super::{LinkStatus, PathState, PathStatus, PeerStatus, Status};
 
 /// A path carries all that it can from this part of its rate on, in percent.
-const FULL_PERCENT: u64 = 85;
-/// Loss from this share on is worth to be named, in percent.
-pub const LOSS_PERCENT: f64 = 1.0;
+pub const FULL_PERCENT: u64 = 80;
+/// Lost cells, in percent: from here on the figure is marked, and names what limits a path that is not full.
+pub const LOSS_MARKED: f64 = 1.0;
+/// From here on `doctor` finds the loss, and `why` names it where nothing else limits: less may be noise of a moment.
+pub const LOSS_FOUND: f64 = 2.0;
+/// From here on the link is not well: what is sent again costs the others more than it carries.
+pub const LOSS_HEAVY: f64 = 5.0;
 
 impl Status {
     /// What keeps more from being sent over the path, beside its NIC's name.
@@ -25,10 +31,60 @@ impl Status {
         let is_full = path.rate_bps.is_some_and(|rate| sent >= rate / 100 * FULL_PERCENT);
         match rate {
             Some(rate) if is_full => rate,
-            _ if path.loss_percent >= LOSS_PERCENT => "loss".to_owned(),
+            _ if path.loss_percent >= LOSS_MARKED => "loss".to_owned(),
             Some(rate) if path.congested && sent > 0 => rate,
             None if path.congested && sent > 0 => "the way or the receiver".to_owned(),
             _ => "-".to_owned(),
         }
+    }
+    /// What is wrong with the path: what showed it, since when, and the figures of that moment; `None`: nothing.
+    #[must_use]
+    pub fn path_fault(
+        &self,
+        peer: &PeerStatus,
+        path: &PathStatus,
+        link: Option<&LinkStatus>,
+    ) -> Option<String> {
+        let why = reason(self, peer, path);
+        let since = |what: String| match why {
+            Some(why) => format!("{what} since {}", clock(&why.time)),
+            None => what,
+        };
+        if link.is_some_and(|link| !link.carrier) {
+            return Some(since(format!("{} has no carrier", path.nic)));
+        }
+        match why {
+            _ if path.state() == "up" => None,
+            None => Some(format!("{} is {}", path.nic, path.state())),
+            Some(why) => {
+                // The words before the comma say what `described` says.
+                let figures = why.detail.split_once(": ").and_then(|(_, what)| what.split_once(", "));
+                let figures = figures.map_or(String::new(), |(_, figures)| format!(": {figures}"));
+                Some(since(described(&path.nic, why)) + &figures)
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::status::example;
+
+    #[test]
+    fn a_path_that_does_not_work_says_what_was_seen() {
+        let found = |status: &Status| {
+            let peer = &status.peers[0];
+            status.path_fault(peer, &peer.paths[0], status.links.first())
+        };
+        let mut status = example();
+        assert_eq!(found(&status), None);
+        (status.peers[0].paths[0].rx, status.peers[0].paths[0].peer_link) = (PathState::Down, Some(1));
+        assert_eq!(found(&status).as_deref(), Some("eth1 is out only"));
+        status.troubles = status.events.clone();
+        let want = "eth1 is a black hole since 03:05:28Z: 57 cells sent and none received for 3.1 ms";
+        assert_eq!(found(&status).as_deref(), Some(want));
+        status.links[0].carrier = false;
+        assert_eq!(found(&status).as_deref(), Some("eth1 has no carrier since 03:05:28Z"));
     }
 }

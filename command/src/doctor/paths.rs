@@ -5,13 +5,11 @@ mod gather;
 mod tests;
 
 pub(super) use gather::gather;
-use tabane_api::status::PathState;
+use tabane_api::status::{LOSS_FOUND, PathState};
 use tabane_io::knock::Knock;
 
 use super::report::{Area, Finding};
 
-/// Percent of the cells that a sound path loses at most.
-const LOSS_MAX: f64 = 1.5;
 /// Cells that were lost on the way here, at least: fewer are noise.
 const LOST_LEAST: u64 = 5;
 
@@ -65,8 +63,7 @@ struct Silent {
 
 pub(super) fn judge(facts: &Facts) -> Area {
     let up = facts.paths.iter().filter(|path| path.is_up()).count();
-    let mut area =
-        Area::new("paths", format!("{up} of {} up, none loses more than {LOSS_MAX} %", facts.paths.len()));
+    let mut area = Area::new("paths", format!("{up} of {} up, none loses {LOSS_FOUND} %", facts.paths.len()));
     for path in &facts.paths {
         if path.is_up() {
             area.find(judge_mtu(path));
@@ -191,8 +188,8 @@ fn judge_mtu(path: &Path) -> Option<Finding> {
 fn judge_loss(path: &Path) -> Option<Finding> {
     let (nic, peer) = (&path.nic, &path.peer);
     let lost_here = path.lost as f64 * 100.0 / (path.received + path.lost).max(1) as f64;
-    let is_lost_here = !path.is_explained && path.lost >= LOST_LEAST && lost_here > LOSS_MAX;
-    let what = match (path.loss > LOSS_MAX, is_lost_here) {
+    let is_lost_here = !path.is_explained && path.lost >= LOST_LEAST && lost_here >= LOSS_FOUND;
+    let what = match (path.loss >= LOSS_FOUND, is_lost_here) {
         (true, true) => format!(
             "loses {:.1} % of the cells to {peer} and {lost_here:.1} % of those from there",
             path.loss

@@ -138,7 +138,7 @@ fn paths(peer: &PeerStatus) -> Table {
 mod tests {
     use super::super::table::{BOLD, GREEN, RED, YELLOW};
     use super::*;
-    use crate::example::example;
+    use crate::screen::example;
 
     #[test]
     fn the_table_of_the_example() {

@@ -121,7 +121,7 @@ fn ports(link: &LinkStatus, workers: u32) -> Option<RangeInclusive<u16>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::example::example;
+    use crate::screen::example;
 
     fn with_links(links: &[(&str, &str, &str)]) -> Status {
         let mut status = example();

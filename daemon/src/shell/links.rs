@@ -17,7 +17,7 @@ use tabane_io::{Engine, now_ns};
 use tabane_proto::wire::cell::LINKS;
 use tabane_proto::{LinkSettings, NicReport};
 
-use super::refusal::Refusal;
+use super::Refusal;
 use crate::events::EventLog;
 use crate::machine::medium::{self, Medium, mtu_least};
 use crate::machine::sockets::{may_open_frames, of_worker};

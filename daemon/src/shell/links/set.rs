@@ -9,7 +9,7 @@ use super::greeted::greeted;
 use super::{Links, Member, find};
 use crate::machine::Machine;
 use crate::machine::sockets::spec;
-use crate::shell::refusal::Refusal;
+use crate::shell::Refusal;
 use crate::worker::Command;
 
 impl<M: Machine> Links<M> {
