@@ -5,7 +5,9 @@
 
 pub mod figures;
 pub mod health;
+#[cfg(feature = "ask")]
 mod limit;
+#[cfg(feature = "ask")]
 mod rates;
 mod speed;
 
@@ -14,9 +16,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use crate::entry::Entry;
-pub use health::{Fault, Health, Level, REASONS, State};
-pub use limit::{FULL_PERCENT, LOSS_FOUND, LOSS_HEAVY, LOSS_MARKED};
-pub use rates::Rates;
+pub use health::{FULL_PERCENT, Fault, Health, LOSS_FOUND, LOSS_HEAVY, LOSS_MARKED, Level, REASONS, State};
 
 /// A bundle, at the moment of the answer.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

@@ -199,7 +199,7 @@ fn beside(page: &str, target: &str) -> String {
 
 /// What the daemon is linked with of others, on Linux for x86-64 and with the kernel path: the process that root starts has this and
 /// nothing else. A crate that joins has its reason in the commit.
-const LINKED: [&str; 55] = [
+const LINKED: [&str; 54] = [
     "aegis",
     "anyhow",
     "aws-lc-rs",
@@ -222,7 +222,6 @@ const LINKED: [&str; 55] = [
     "memoffset",
     "netlink-packet-core",
     "netlink-packet-route",
-    "netlink-packet-sock-diag",
     "netlink-sys",
     "nix",
     "nu-ansi-term",

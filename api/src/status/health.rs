@@ -5,10 +5,20 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::limit::LOSS_HEAVY;
 use super::speed::{is_below_expected, slow};
 use super::{LinkStatus, PathState, PathStatus, PeerStatus, Status};
 use crate::entry::Entry;
+
+// The bounds of all who judge: status, `top`, `why`, `doctor`, metrics and the page.
+
+/// A path carries all that it can from this part of its rate on, in percent.
+pub const FULL_PERCENT: u64 = 80;
+/// Lost cells, in percent: from here on the figure is marked, and names what limits a path that is not full.
+pub const LOSS_MARKED: f64 = 1.0;
+/// From here on `doctor` finds the loss, and `why` names it where nothing else limits: less may be noise of a moment.
+pub const LOSS_FOUND: f64 = 2.0;
+/// From here on the link is not well: what is sent again costs the others more than it carries.
+pub const LOSS_HEAVY: f64 = 5.0;
 
 /// The judgement of a bundle.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]

@@ -1,19 +1,8 @@
 //! What is wrong with a path, and what keeps it from carrying more: a part of the judgement of [`super::health`].
-//!
-//! The bounds stand here for all who judge: status, `top`, `why`, `doctor`, metrics and the page.
 
 use super::figures::short;
-use super::health::{clock, described, reason};
+use super::health::{FULL_PERCENT, LOSS_MARKED, clock, described, reason};
 use super::{LinkStatus, PathState, PathStatus, PeerStatus, Status};
-
-/// A path carries all that it can from this part of its rate on, in percent.
-pub const FULL_PERCENT: u64 = 80;
-/// Lost cells, in percent: from here on the figure is marked, and names what limits a path that is not full.
-pub const LOSS_MARKED: f64 = 1.0;
-/// From here on `doctor` finds the loss, and `why` names it where nothing else limits: less may be noise of a moment.
-pub const LOSS_FOUND: f64 = 2.0;
-/// From here on the link is not well: what is sent again costs the others more than it carries.
-pub const LOSS_HEAVY: f64 = 5.0;
 
 impl Status {
     /// What keeps more from being sent over the path, beside its NIC's name.

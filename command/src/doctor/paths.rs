@@ -8,7 +8,7 @@ pub(super) use gather::gather;
 use tabane_api::status::{LOSS_FOUND, PathState};
 use tabane_io::knock::Knock;
 
-use super::report::{Area, Finding};
+use super::report::{Area, Finding, open_port};
 
 /// Cells that were lost on the way here, at least: fewer are noise.
 const LOST_LEAST: u64 = 5;
@@ -77,9 +77,7 @@ pub(super) fn judge(facts: &Facts) -> Area {
             (
                 "no peer was ever seen there, although another machine's datagrams arrive at the wire: a firewall of this machine \
               stops them",
-                format!(
-                    "nft insert rule inet filter input iifname \"{nic}\" udp dport {port} accept (`nft list ruleset` shows what stops it)"
-                ),
+                open_port("input iifname", nic, *port),
             )
         } else {
             (
@@ -115,8 +113,7 @@ fn judge_down(path: &Path, links: usize) -> Finding {
         }
         (Some(Knock::Forbidden), ..) => {
             let what = format!("this machine does not let datagrams to {peer} leave");
-            let mend =
-                format!("nft insert rule inet filter output oifname \"{nic}\" udp dport {port} accept");
+            let mend = open_port("output oifname", nic, port);
             Finding::new("port-closed-here", what, costs, mend)
         }
         (_, PathState::Down, PathState::Down) => {
@@ -141,7 +138,7 @@ fn judge_down(path: &Path, links: usize) -> Finding {
             let what = format!(
                 "datagrams of {peer} arrive at the wire and not at the daemon: a firewall of this machine stops them"
             );
-            let mend = format!("nft insert rule inet filter input iifname \"{nic}\" udp dport {port} accept");
+            let mend = open_port("input iifname", nic, port);
             Finding::new("port-closed-here", what, costs, mend)
         }
         _ => {

@@ -5,7 +5,7 @@
 use std::collections::VecDeque;
 
 use tabane_api::Status;
-use tabane_api::status::{KernelTraffic, Rates};
+use tabane_api::status::KernelTraffic;
 
 /// A rate is measured over this time, as soon as there is so much.
 const WINDOW_NS: u64 = 1_000_000_000;
@@ -82,10 +82,14 @@ impl History {
 
     /// Bits per second of a path; `None`: not known yet.
     pub(super) fn path(&self, peer: &str, link: u32) -> Option<Both> {
-        let (first, last, _) = self.window()?;
-        let mut paths = last.peers.iter().find(|other| other.node == peer)?.paths.iter();
-        let Rates { sent, received } = paths.find(|path| path.link == link)?.rates(peer, first, last)?;
-        Some(Both { sent, received })
+        let (first, last, ns) = self.window()?;
+        let bytes = |status: &Status| {
+            let mut paths = status.peers.iter().find(|other| other.node == peer)?.paths.iter();
+            let path = paths.find(|path| path.link == link)?;
+            Some(Both { sent: path.all_sent(), received: path.all_received() })
+        };
+        // A path that is new counts from zero.
+        Some(bytes(last)?.rate(bytes(first).unwrap_or_default(), ns))
     }
 
     /// Bits per second of the device's frames.

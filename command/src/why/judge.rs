@@ -2,8 +2,8 @@
 
 use tabane_api::status::{LOSS_FOUND, LOSS_HEAVY, PathState};
 
+use super::Verdict;
 use super::facts::{Facts, Flow, Path, Worker, are_full};
-use super::{LIMITS, Verdict};
 use tabane_proto::FAR;
 
 /// Less than this is next to nothing.
@@ -63,7 +63,6 @@ pub(super) fn judge(facts: &Facts) -> Verdict {
         ),
         helps: Some("run it on the other node, too, and for longer transfers".to_owned()),
     });
-    debug_assert!(LIMITS.contains(&found.limit), "{} is missing in the list of limits", found.limit);
     Verdict {
         limit: found.limit,
         is_fault: found.is_fault,
