@@ -7,8 +7,7 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 
 use crate::request::Request;
-use crate::socket::{Peer, connect_now};
-use crate::trust::{self, USUAL_USER};
+use crate::socket::{Peer, USUAL_USER, connect_now, stranger};
 
 /// Time for a bundle to take a connection; while it is handed over nobody does.
 const CONNECT_WAIT: Duration = Duration::from_millis(500);
@@ -134,7 +133,7 @@ pub(crate) fn connect_at_once(name: &str) -> Result<UnixStream, AskError> {
         io::ErrorKind::WouldBlock => AskError::Busy { name: name.to_owned() },
         _ => AskError::Io(error),
     })?;
-    match trust::stranger(&stream)? {
+    match stranger(&stream)? {
         Some(Peer { pid, uid, .. }) => Err(AskError::Stranger { name: name.to_owned(), uid, pid }),
         None => Ok(stream),
     }

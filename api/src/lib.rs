@@ -30,7 +30,6 @@ pub mod socket;
 mod start;
 pub mod status;
 mod told;
-pub mod trust;
 
 pub use answer::{Answer, InForce};
 #[cfg(feature = "ask")]

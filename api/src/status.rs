@@ -7,8 +7,6 @@ pub mod figures;
 pub mod health;
 #[cfg(feature = "ask")]
 mod limit;
-#[cfg(feature = "ask")]
-mod rates;
 mod speed;
 
 use std::collections::BTreeMap;

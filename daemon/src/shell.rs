@@ -52,7 +52,6 @@ pub(crate) struct Shell<M: Machine = ThisMachine> {
 }
 
 impl<M: Machine> Shell<M> {
-    /// Answers a request.
     pub(crate) fn answer(&self, request: &Request) -> Result<Answer, Refusal> {
         match request {
             Request::Policy { policy } => self.switch_policy(policy),
@@ -91,10 +90,7 @@ impl<M: Machine> Shell<M> {
     /// The same for a policy that is known; returns the old one.
     fn set_policy(&self, new: PolicyKind) -> Result<PolicyKind, Refusal> {
         self.in_force.change(|live| live.policy = new);
-        let old = self.workers.ask(|answer| Command::Policy { kind: new, answer });
-        if old.len() < self.workers.count() {
-            return Err(Refusal::Failed("not all workers answer".to_owned()));
-        }
+        let old = self.workers.ask_all(|answer| Command::Policy { kind: new, answer }).ok_or_else(silent)?;
         let old = old.first().map_or(new, |old| *old);
         if old != new {
             let detail = format!("policy {}, was {}", new.name(), old.name());
@@ -117,14 +113,10 @@ impl<M: Machine> Shell<M> {
     fn set_engine(&self, settings: receive::Settings) -> Result<Method, Refusal> {
         let new = settings.method;
         self.in_force.change(|live| live.receive = settings);
-        let old = self.workers.ask(|answer| Command::Receive { settings, answer });
-        if old.len() < self.workers.count() {
-            return Err(Refusal::Failed("not all workers answer".to_owned()));
-        }
+        let old = self.workers.ask_all(|answer| Command::Receive { settings, answer }).ok_or_else(silent)?;
         let old = old.first().map_or(new, |old| *old);
         if old != new {
-            let detail = format!("receive {}, was {}", new.name(), old.name());
-            self.events.keep(now_ns(), Entry { what: "receive".to_owned(), detail, ..Entry::default() });
+            self.events.tell("receive", format!("receive {}, was {}", new.name(), old.name()));
         }
         Ok(old)
     }
@@ -137,9 +129,8 @@ impl<M: Machine> Shell<M> {
         let keys: Option<Vec<Key>> = keys.iter().map(|key| Key::from_hex(key)).collect();
         let keys = keys.ok_or_else(|| Refusal::Input("what is given is no key".to_owned()))?;
         let group = format!("{:016x}", keys[0].group());
-        let detail = format!("group {group}, {} further keys accepted", keys.len() - 1);
         self.change_trust(|live| live.set_keys(&keys))?;
-        self.events.keep(now_ns(), Entry { what: "keys".to_owned(), detail, ..Entry::default() });
+        self.events.tell("keys", format!("group {group}, {} further keys accepted", keys.len() - 1));
         Ok(Answer::Group { group })
     }
 
@@ -157,7 +148,7 @@ impl<M: Machine> Shell<M> {
             Some(count) => format!("{count} node keys allowed"),
             None => "every node of the group allowed".to_owned(),
         };
-        self.events.keep(now_ns(), Entry { what: "allow".to_owned(), detail, ..Entry::default() });
+        self.events.tell("allow", detail);
         Ok(Answer::Allowed { allowed: count })
     }
 
@@ -165,10 +156,14 @@ impl<M: Machine> Shell<M> {
     fn change_trust(&self, change: impl FnOnce(&mut LiveConfig)) -> Result<(), Refusal> {
         self.in_force.change(change);
         let trust = self.in_force.trust();
-        let done = self.workers.ask(|answer| Command::Trust { trust: trust.clone(), answer });
-        let all = done.len() == self.workers.count();
-        all.then_some(()).ok_or_else(|| Refusal::Failed("not all workers answer".to_owned()))
+        let all = self.workers.ask_all(|answer| Command::Trust { trust: trust.clone(), answer });
+        all.map(drop).ok_or_else(silent)
     }
+}
+
+/// Some worker is too busy, or has ended.
+fn silent() -> Refusal {
+    Refusal::Failed("not all workers answer".to_owned())
 }
 
 fn numbered(link: u8) -> Answer {

@@ -14,7 +14,6 @@ pub(crate) struct Finding {
     pub(crate) about: Option<String>,
     /// What is so.
     pub(crate) what: String,
-    /// What it costs.
     pub(crate) costs: String,
     /// The command, or else the deed, that mends it.
     pub(crate) mend: String,

@@ -16,7 +16,6 @@ pub(super) enum News {
     Status(Box<Status>),
     /// There was no answer, and why.
     Silence(String),
-    /// The answer to a request.
     Answer(Request, Result<Answer, AskError>),
 }
 

@@ -22,7 +22,6 @@ pub(super) struct Picture {
     pub(super) device: Option<Both>,
     /// A row for each link, over all its paths.
     pub(super) links: Vec<Row>,
-    /// A row for each path.
     pub(super) paths: Vec<Row>,
     pub(super) peers: Vec<Peer>,
     pub(super) flows: Flows,

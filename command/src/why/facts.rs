@@ -20,9 +20,7 @@ pub(crate) struct Facts {
     pub(super) peer: String,
     /// How frames to it travel, where this node has the kernel path or asks for it in vain; else empty.
     pub(super) data_path: String,
-    /// The paths to it.
     pub(super) paths: Vec<Path>,
-    /// The workers.
     pub(super) workers: Vec<Worker>,
     /// How busy the processors were, each.
     pub(super) processors: Vec<u64>,

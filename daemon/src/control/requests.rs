@@ -25,7 +25,6 @@ pub(crate) struct Requests {
 }
 
 impl Requests {
-    /// Answers a request.
     pub(crate) fn answer(&self, request: &Request) -> Answer {
         let answer = match request {
             Request::Stop => {

@@ -1,21 +1,19 @@
 //! Requests that change links and classes, and those of `reload` and `save`.
 
 use std::sync::Arc;
-use tabane_api::{self as api, Answer, Entry, Request, Told};
+use tabane_api::{self as api, Answer, Request, Told};
 use tabane_config::classes::{parse_class, print_parts};
 use tabane_config::key::Key;
 use tabane_config::limits::CLASSES;
 use tabane_config::{LinkConfig, parse_change};
-use tabane_io::now_ns;
 use tabane_proto::Class;
 
 use super::in_force::Filed;
-use super::{Refusal, Shell, numbered};
+use super::{Refusal, Shell, numbered, silent};
 use crate::machine::Machine;
 use crate::worker::Command;
 
 impl<M: Machine> Shell<M> {
-    /// Answers one of these requests.
     pub(super) fn change(&self, request: &Request) -> Result<Answer, Refusal> {
         match request {
             Request::LinkDrain { link } => self.links.drain(&self.link(link)?).map(numbered),
@@ -93,7 +91,7 @@ impl<M: Machine> Shell<M> {
         let detail = if list.is_empty() { "no class".to_owned() } else { list };
         self.in_force.change(|live| live.classes = classes);
         self.send_classes()?;
-        self.events.keep(now_ns(), Entry { what: "classes".to_owned(), detail, ..Entry::default() });
+        self.events.tell("classes", detail);
         Ok(())
     }
 
@@ -103,10 +101,8 @@ impl<M: Machine> Shell<M> {
             let live = self.in_force.live();
             (live.policy_options, Arc::<[Class]>::from(live.classes.clone()))
         };
-        let done =
-            self.workers.ask(|answer| Command::Classes { options, classes: Arc::clone(&classes), answer });
-        let all = done.len() == self.workers.count();
-        all.then_some(()).ok_or_else(|| Refusal::Failed("not all workers answer".to_owned()))
+        let command = |answer| Command::Classes { options, classes: Arc::clone(&classes), answer };
+        self.workers.ask_all(command).map(drop).ok_or_else(silent)
     }
 }
 

@@ -9,10 +9,9 @@
 
 use std::path::PathBuf;
 
-use tabane_api::{Answer, Entry, Told};
+use tabane_api::{Answer, Told};
 use tabane_config::difference::{Difference, Part, differences};
 use tabane_config::{Config, LinkConfig, LiveConfig};
-use tabane_io::now_ns;
 
 use super::in_force::Filed;
 use super::{Refusal, Shell};
@@ -47,7 +46,7 @@ impl<M: Machine> Shell<M> {
         let origin = self.in_force.filed().origin.with_file(file);
         self.in_force.file(Filed { config: wanted, origin });
         let detail = if changes.is_empty() { "nothing differs".to_owned() } else { changes.join("; ") };
-        self.events.keep(now_ns(), Entry { what: "reloaded".to_owned(), detail, ..Entry::default() });
+        self.events.tell("reloaded", detail);
         Ok(Answer::Changed { done: changes })
     }
 
