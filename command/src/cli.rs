@@ -25,7 +25,7 @@ use crate::init::{self, InitFlags, JoinFlags};
 use crate::metrics::Format;
 use crate::save::KeyFiles;
 use crate::source::{self, UpFlags};
-use crate::stdout::print;
+pub use crate::stdout::print;
 use crate::{daemon, remote, save, top, trace, why};
 use live::{ClassChange, LinkChange, PeerChange};
 use tabane_process::exit::report;
@@ -272,14 +272,24 @@ pub fn command() -> clap::Command {
 /// Does what the command line `arguments` asks; the first one is the program's name.
 pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     let arguments: Vec<OsString> = arguments.into_iter().collect();
-    let done = match Cli::try_parse_from(&arguments) {
-        Ok(cli) => log::start().map_err(anyhow::Error::new).and_then(|()| cli.command.execute(&arguments)),
+    run("tabane", "tabane", Cli::try_parse_from(&arguments), |cli| cli.command.execute(&arguments))
+}
+
+/// Has `program` do what was typed, and starts its log before. `command`: what its help is asked by.
+pub fn run<C>(
+    program: &str,
+    command: &str,
+    typed: Result<C, clap::Error>,
+    execute: impl FnOnce(C) -> anyhow::Result<()>,
+) -> ExitCode {
+    let done = match typed {
+        Ok(typed) => log::start().map_err(anyhow::Error::new).and_then(|()| execute(typed)),
         Err(error) if matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion) => {
             print(&error.render().to_string())
         }
-        Err(error) => Err(BadInput::new(sentence(&error, "tabane")).into()),
+        Err(error) => Err(BadInput::new(sentence(&error, command)).into()),
     };
-    done.map_or_else(|error| report(&error), |()| ExitCode::SUCCESS)
+    done.map_or_else(|error| report(program, &error), |()| ExitCode::SUCCESS)
 }
 
 impl Command {
