@@ -39,11 +39,11 @@ const SEE_ALSO: [(&str, &str); 6] = [
 ];
 /// What the daemon is.
 const DAEMON: [&str; 3] = [
-    "One process of this program runs one bundle: its network device, its links and the processes that seal what crosses them. Nobody \
+    "One process of this program runs one bundle: its network device, its links and the threads that carry frames between them. Nobody \
      types its name: `tabane up` reads the configuration and the key, hands them over and becomes this program, and so does `tabane \
      upgrade`, which takes a running bundle over.",
     "It stays in the foreground, logs to standard error, and runs until SIGTERM, SIGINT, `tabane down`, or another process of it takes \
-     the bundle over. Where it may, it gives up all rights that it needs no more.",
+     the bundle over. Once all is open, it gives up the rights that it needs no more.",
     "What it is asked while it runs, `tabane status` and the like ask through a socket with the name of the bundle.",
 ];
 
@@ -74,7 +74,7 @@ pub(crate) fn write_daemon(directory: &Path) -> io::Result<()> {
     let mut page = Roff::new();
     page.control("TH", ["tabaned", "8", "", SOURCE, MANUAL]);
     flush_left(&mut page).control("SH", ["NAME"]).text([roman("tabaned - the daemon of one bundle")]);
-    page.control("SH", ["SYNOPSIS"]).text([bold("tabane up"), roman(" [OPTIONS] [CONFIG]")]);
+    page.control("SH", ["SYNOPSIS"]).text([bold("tabane up"), roman(" [OPTIONS] [NAME|FILE]")]);
     page.control("SH", ["DESCRIPTION"]);
     for paragraph in DAEMON {
         page.control("PP", []).text([roman(paragraph)]);
