@@ -93,6 +93,7 @@ install:
 	install -D -m 644 packaging/etc-README '$(DESTDIR)$(SYSCONF)/tabane/README'
 	install -D -m 644 -t '$(SHARE)/man/man1' target/manuals/man1/*
 	install -D -m 644 -t '$(SHARE)/man/man5' target/manuals/man5/*
+	install -D -m 644 -t '$(SHARE)/man/man8' target/manuals/man8/*
 	install -D -m 644 -t '$(SHARE)/bash-completion/completions' target/manuals/bash/*
 	install -D -m 644 -t '$(SHARE)/fish/vendor_completions.d' target/manuals/fish/*
 	install -D -m 644 -t '$(DESTDIR)$(ZSH)' target/manuals/zsh/*
@@ -109,7 +110,7 @@ install:
 # Configurations and keys stay.
 uninstall:
 	rm -f $(PROGRAMS:%='$(BIN)/%') $(UNITS:%='$(LIB)/systemd/system/%') '$(LIB)/sysusers.d/tabane.conf'
-	rm -f '$(SHARE)/man/man1/tabane.1' '$(SHARE)'/man/man1/tabane-*.1 '$(SHARE)/man/man5/tabane.toml.5'
+	rm -f '$(SHARE)/man/man1/tabane.1' '$(SHARE)'/man/man1/tabane-*.1 '$(SHARE)/man/man5/tabane.toml.5' '$(SHARE)/man/man8/tabaned.8'
 	rm -f $(COMMANDS:%='$(SHARE)/bash-completion/completions/%') $(COMMANDS:%='$(SHARE)/fish/vendor_completions.d/%.fish')
 	rm -f $(COMMANDS:%='$(DESTDIR)$(ZSH)/_%')
 	test -z '$(WIRESHARK)' || rm -f '$(DESTDIR)$(WIRESHARK)/tabane.lua'
@@ -346,7 +347,8 @@ style: rust
 # clippy::incompatible_msrv, one of its warnings, knows what std had in the Rust of `rust-version`; cargo itself refuses a
 # dependency that wants a later one. Where another toolchain is in use and that one is installed, it compiles everything.
 lint: style $(TOOLS)/cargo-deny-0.20.2 $(TOOLS)/cargo-machete-0.9.2
-	$(CARGO) check --quiet --locked -p tabane -p tabaned
+	$(CARGO) check --quiet --locked -p tabane
+	$(CARGO) check --quiet --locked -p tabaned
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --locked $(FEATURES) --no-deps --workspace --document-private-items
 	$(TOOLS)/cargo-deny --locked check --hide-inclusion-graph licenses bans sources
 	@$(TOOLS)/cargo-deny --locked fetch db >/dev/null 2>&1 || { echo "advisories not checked: their database is out of reach"; test "$$TABANE_REQUIRE" != all; exit; } \
@@ -402,7 +404,6 @@ docs: rust $(TOOLS)/mdbook-0.5.4
 	target/debug/tabane-manuals --lay-out target/book-src
 	rm -rf target/book
 	$(TOOLS)/mdbook build
-	target/debug/tabane-manuals --check-links target/book
 
 clean:
 	$(CARGO) clean

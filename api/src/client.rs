@@ -6,102 +6,43 @@ use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
+use serde::de::DeserializeOwned;
 use serde_json::Value;
 use tabane_io::Signals;
 
+use crate::answer::{Answer, InForce};
+use crate::connection::{AskError, RETRY, connect, open_request, refusal, request_line};
 use crate::request::Request;
-use crate::socket::{Peer, connect_now, peer_of};
-use crate::trust::{self, USUAL_USER};
+use crate::socket::peer_of;
+use crate::status::Status;
 
 /// Time for the bundle to answer.
 const ANSWER_WAIT: Duration = Duration::from_secs(5);
 /// Longest answer, in bytes.
 const ANSWER_BYTES_MAX: usize = 16 << 20;
-/// Time for a bundle to take a connection; while it is handed over nobody does.
-const CONNECT_WAIT: Duration = Duration::from_millis(500);
-/// How often the command tries to connect, and checks the name when it cannot watch the process itself.
-const RETRY: Duration = Duration::from_millis(20);
 
-/// Why a request got no answer.
-#[derive(Debug, thiserror::Error)]
-pub enum AskError {
-    /// Nobody serves this name here.
-    #[error("no bundle named {name} is up in this network namespace")]
-    NotUp {
-        /// Name of the bundle.
-        name: String,
-    },
-    /// No name is given, and nobody serves any here.
-    #[error("no bundle is up in this network namespace")]
-    NoneUp,
-    /// No name is given, and several are served here.
-    #[error("several bundles are up; say which: {}", names.join(", "))]
-    Several {
-        /// Their names.
-        names: Vec<String>,
-    },
-    /// Another user serves this name; nothing was sent to it.
-    #[error(
-        "{name} is served by uid {uid} (pid {pid}), and gets no request; allowed: root, yourself, or user {USUAL_USER}"
-    )]
-    Stranger {
-        /// Name of the bundle.
-        name: String,
-        /// Whose process it is.
-        uid: u32,
-        /// The process; 0 when that lives in a foreign pid namespace.
-        pid: i32,
-    },
-    /// The bundle refused the request.
-    #[error("{name} refuses: {reason}")]
-    Refused {
-        /// Name of the bundle.
-        name: String,
-        /// Its reason.
-        reason: String,
-    },
-    /// The bundle tried and failed.
-    #[error("{name}: {reason}")]
-    Failed {
-        /// Name of the bundle.
-        name: String,
-        /// Its reason.
-        reason: String,
-    },
-    /// The bundle did not answer in time, or not in JSON.
-    #[error("{name} (pid {pid}) does not answer: {error}; `kill -9 {pid}` ends it and leaves nothing behind")]
-    NoAnswer {
-        /// Name of the bundle.
-        name: String,
-        /// Its process; 0 when that lives in a foreign pid namespace.
-        pid: i32,
-        /// What happened instead.
-        error: io::Error,
-    },
-    /// As many connections wait to be accepted as may.
-    #[error("{name} takes no connection: as many wait as may")]
-    Busy {
-        /// Name of the bundle.
-        name: String,
-    },
-    /// The bundle got the request to stop and is still there.
-    #[error("{name} (pid {pid}) is still there after {} s; `kill -9 {pid}` ends it and leaves nothing behind", .waited.as_secs())]
-    StillThere {
-        /// Name of the bundle.
-        name: String,
-        /// Its process; 0 when that lives in a foreign pid namespace.
-        pid: i32,
-        /// How long it had.
-        waited: Duration,
-    },
-    /// The socket failed.
-    #[error("cannot use the control socket: {0}")]
-    Io(#[from] io::Error),
+/// Asks the bundle `name` and gives its answer, which is no refusal.
+pub fn ask(name: &str, request: &Request) -> Result<Answer, AskError> {
+    known("answer", ask_as_json(name, request)?)
 }
 
-/// Asks the bundle `name` and gives its answer.
-pub fn ask(name: &str, request: &Request) -> Result<Value, AskError> {
+/// The same as the bundle has written it, with what this program does not know.
+pub fn ask_as_json(name: &str, request: &Request) -> Result<Value, AskError> {
     ask_over(name, &connect(name)?, request)
+}
+
+/// What the bundle `name` does.
+pub fn status_of(name: &str) -> Result<Status, AskError> {
+    known("status", ask_as_json(name, &Request::Status)?)
+}
+
+/// What is in force in the bundle `name`.
+pub fn in_force(name: &str) -> Result<InForce, AskError> {
+    known("configuration", ask_as_json(name, &Request::Configuration)?)
+}
+
+fn known<T: DeserializeOwned>(what: &'static str, answer: Value) -> Result<T, AskError> {
+    serde_json::from_value(answer).map_err(|error| AskError::Unknown { what, source: Some(error) })
 }
 
 /// Follows the event log of the bundle `name`: hands each line to `take` as it comes, until the bundle ends, SIGINT or
@@ -155,59 +96,12 @@ pub fn stop(name: &str, wait: Duration) -> Result<(), AskError> {
     if gone { Ok(()) } else { Err(AskError::StillThere { name: name.to_owned(), pid, waited: wait }) }
 }
 
-/// Sends a request whose answer is more than one line, and gives the connection over which the lines come.
-pub fn open_request(name: &str, request: &Request) -> Result<UnixStream, AskError> {
-    let mut stream = connect(name)?;
-    stream.write_all(request_line(request)?.as_bytes())?;
-    Ok(stream)
-}
-
-/// A connection to whoever serves the name, if that is to be trusted.
-pub(super) fn connect(name: &str) -> Result<UnixStream, AskError> {
-    let deadline = Instant::now() + CONNECT_WAIT;
-    loop {
-        match connect_at_once(name) {
-            Err(AskError::Busy { .. }) if Instant::now() < deadline => std::thread::sleep(RETRY),
-            connected => return connected,
-        }
-    }
-}
-
-/// The same, without waiting for one that is busy.
-pub(super) fn connect_at_once(name: &str) -> Result<UnixStream, AskError> {
-    let stream = connect_now(name).map_err(|error| match error.kind() {
-        io::ErrorKind::ConnectionRefused | io::ErrorKind::NotFound => {
-            AskError::NotUp { name: name.to_owned() }
-        }
-        io::ErrorKind::WouldBlock => AskError::Busy { name: name.to_owned() },
-        _ => AskError::Io(error),
-    })?;
-    match trust::stranger(&stream)? {
-        Some(Peer { pid, uid, .. }) => Err(AskError::Stranger { name: name.to_owned(), uid, pid }),
-        None => Ok(stream),
-    }
-}
-
 fn ask_over(name: &str, stream: &UnixStream, request: &Request) -> Result<Value, AskError> {
     let pid = peer_of(stream)?.pid;
     let no_answer = |error| AskError::NoAnswer { name: name.to_owned(), pid, error };
     let answer = exchange(stream, request).map_err(no_answer)?;
     let answer: Value = serde_json::from_slice(&answer).map_err(|error| no_answer(error.into()))?;
     refusal(name, answer)
-}
-
-/// The answer, unless it is a refusal.
-pub fn refusal(name: &str, answer: Value) -> Result<Value, AskError> {
-    let (name, reason) = (name.to_owned(), |key: &str| answer[key].as_str().map(str::to_owned));
-    match (reason("error"), reason("failed")) {
-        (Some(reason), _) => Err(AskError::Refused { name, reason }),
-        (None, Some(reason)) => Err(AskError::Failed { name, reason }),
-        (None, None) => Ok(answer),
-    }
-}
-
-fn request_line(request: &Request) -> io::Result<String> {
-    Ok(format!("{}\n", serde_json::to_string(request)?))
 }
 
 /// Sends the request and gives the answering line.

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 
 /// Where the files of services are, by the name of the bundle.
-const DIRECTORY: &str = "/etc/tabane";
+pub const DIRECTORY: &str = "/etc/tabane";
 
 /// How a bundle was started.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]

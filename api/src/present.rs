@@ -8,7 +8,7 @@ use std::io::{self, Read, Seek};
 
 use tabane_io::tap::is_device_name;
 
-use crate::client::{AskError, connect_at_once};
+use crate::connection::{AskError, connect_at_once};
 
 /// Sockets of this network namespace.
 const SOCKETS: &str = "/proc/self/net/unix";

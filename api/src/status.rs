@@ -5,8 +5,8 @@
 
 pub mod figures;
 pub mod health;
+#[cfg(feature = "ask")]
 mod limit;
-mod rates;
 mod speed;
 
 use std::collections::BTreeMap;
@@ -14,8 +14,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use crate::entry::Entry;
-pub use health::{Fault, Health, Level, REASONS, State};
-pub use limit::LOSS_PERCENT;
+pub use health::{FULL_PERCENT, Fault, Health, LOSS_FOUND, LOSS_HEAVY, LOSS_MARKED, Level, REASONS, State};
 
 /// A bundle, at the moment of the answer.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

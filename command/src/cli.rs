@@ -13,20 +13,20 @@ use std::time::Duration;
 
 use clap::error::ErrorKind;
 use clap::{Args, CommandFactory, Parser, Subcommand};
-use tabane_api::{AskError, Origin};
+use tabane_api::AskError;
 use tabane_config::Config;
 use tabane_config::key::{Key, KeyError, Owner, public};
 use tabane_config::problem::{BadInput, quoted};
-use tabane_config::settings::{Given, Settings};
+use tabane_config::settings::Settings;
 use tabane_io::tap::{DEVICE_NAME_ALLOWED, is_device_name};
 
 use crate::doctor::{self, Asked};
-use crate::flags::UpFlags;
 use crate::init::{self, InitFlags, JoinFlags};
 use crate::metrics::Format;
 use crate::save::KeyFiles;
-use crate::stdout::print;
-use crate::{background, beside, daemon, locate, reload, remote, save, top, trace, why};
+use crate::source::{self, UpFlags};
+pub use crate::stdout::print;
+use crate::{daemon, remote, save, top, trace, why};
 use live::{ClassChange, LinkChange, PeerChange};
 use tabane_process::exit::report;
 use tabane_process::log;
@@ -272,14 +272,24 @@ pub fn command() -> clap::Command {
 /// Does what the command line `arguments` asks; the first one is the program's name.
 pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     let arguments: Vec<OsString> = arguments.into_iter().collect();
-    let done = match Cli::try_parse_from(&arguments) {
-        Ok(cli) => log::start().map_err(anyhow::Error::new).and_then(|()| cli.command.execute(&arguments)),
+    run("tabane", "tabane", Cli::try_parse_from(&arguments), |cli| cli.command.execute(&arguments))
+}
+
+/// Has `program` do what was typed, and starts its log before. `command`: what its help is asked by.
+pub fn run<C>(
+    program: &str,
+    command: &str,
+    typed: Result<C, clap::Error>,
+    execute: impl FnOnce(C) -> anyhow::Result<()>,
+) -> ExitCode {
+    let done = match typed {
+        Ok(typed) => log::start().map_err(anyhow::Error::new).and_then(|()| execute(typed)),
         Err(error) if matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion) => {
             print(&error.render().to_string())
         }
-        Err(error) => Err(BadInput::new(sentence(&error, "tabane")).into()),
+        Err(error) => Err(BadInput::new(sentence(&error, command)).into()),
     };
-    done.map_or_else(|error| report(&error), |()| ExitCode::SUCCESS)
+    done.map_or_else(|error| report(program, &error), |()| ExitCode::SUCCESS)
 }
 
 impl Command {
@@ -287,13 +297,13 @@ impl Command {
     fn execute(self, line: &[OsString]) -> anyhow::Result<()> {
         match self {
             Command::Up(flags) => {
-                let (config, origin) = configured(*flags, line.get(2..).unwrap_or_default())?;
+                let (config, origin) = source::configured(*flags, line.get(2..).unwrap_or_default())?;
                 daemon::up(&config, origin)
             }
             Command::Down { bundle } => Ok(tabane_api::stop(&bundle.meant()?, DOWN_WAIT)?),
             Command::Upgrade { which, background } => {
                 let (name, file) = which.meant()?;
-                let upgrade = if background { background::upgrade } else { daemon::upgrade };
+                let upgrade = if background { daemon::upgrade_in_background } else { daemon::upgrade };
                 upgrade(&name, file.as_deref())
             }
             Command::Status { bundle, json: true, .. } => remote::status_json(&bundle.meant()?),
@@ -330,15 +340,15 @@ impl Command {
             Command::Class { change } => change.execute(),
             Command::Reload { which } => {
                 let (name, file) = which.meant()?;
-                reload::reload(&name, file.as_deref())
+                save::reload(&name, file.as_deref())
             }
             Command::Save { which, key_files } => {
                 let (name, file) = which.meant()?;
                 save::save(&name, file.as_deref(), &key_files)
             }
-            Command::Probe { arguments } => beside::execute("probe", &arguments),
-            Command::Web { arguments } => beside::execute("web", &arguments),
-            Command::Follow { arguments } => beside::execute("follow", &arguments),
+            Command::Probe { arguments } => daemon::execute("probe", &arguments),
+            Command::Web { arguments } => daemon::execute("web", &arguments),
+            Command::Follow { arguments } => daemon::execute("follow", &arguments),
             Command::Check { file, no_nics } => check(&file, !no_nics),
             Command::Genkey { file, node } => {
                 generate_key(file.as_deref(), if node { Owner::Node } else { Owner::Group })
@@ -347,28 +357,12 @@ impl Command {
     }
 }
 
-/// The configuration of `up`: that of the file or of the named bundle, and the flags over it; `arguments`: all of its words.
-fn configured(mut flags: UpFlags, arguments: &[OsString]) -> Result<(Config, Origin), BadInput> {
-    let file = flags.config.take().map(|given| locate::file(&given)).transpose()?;
-    let (path, name) = file.unzip();
-    let mut settings = flags.settings();
-    if let (None, Some(name)) = (settings.values.get::<String>("name"), name.flatten()) {
-        settings.values.set("name", Given::by_flag(name, "NAME"));
-    }
-    let origin = Origin::now(path.as_deref(), arguments);
-    Ok((load(path.as_deref(), settings)?, origin))
-}
-
 /// Prints what is understood of a configuration, and looks whether its links can be opened here.
 fn check(file: &str, nics: bool) -> anyhow::Result<()> {
-    let (path, _) = locate::file(file)?;
-    let config = load(Some(&path), Settings::default())?;
+    let (path, _) = source::file(file)?;
+    let config = Config::load(Some(&path), Settings::default()).map_err(BadInput::from)?;
     print(&config.to_string())?;
     if nics { daemon::check(&config) } else { Ok(()) }
-}
-
-fn load(file: Option<&Path>, flags: Settings) -> Result<Config, BadInput> {
-    Config::load(file, flags).map_err(BadInput::from)
 }
 
 fn generate_key(file: Option<&Path>, owner: Owner) -> anyhow::Result<()> {

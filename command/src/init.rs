@@ -1,7 +1,7 @@
 //! First contact: `tabane init` on the first machine, `tabane join` on the others, `tabane forget` to undo either.
 //!
 //! ```text
-//!   flags, questions (prompt.rs, nics.rs) ──> Setup ──> NAME.toml and NAME.key (setup.rs) ──> service (service.rs)
+//!   flags, questions (prompt.rs, nics.rs) ──> Setup ──> NAME.toml and NAME.key, service (setup.rs)
 //!   init:  prints the line (token.rs) that join reads: it holds the key, so it never stands on a command line
 //! ```
 //!
@@ -9,7 +9,6 @@
 
 mod nics;
 mod prompt;
-mod service;
 mod setup;
 mod token;
 
@@ -18,6 +17,7 @@ use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
+use tabane_api::origin::file_of_service;
 use tabane_config::classes::policy_names;
 use tabane_config::key::{Key, KeyError, Owner};
 use tabane_config::problem::{BadInput, quoted};
@@ -28,7 +28,6 @@ use zeroize::Zeroizing;
 
 use crate::stdout::print;
 use prompt::Prompt;
-pub(crate) use setup::DIRECTORY;
 use setup::Setup;
 use token::LINE_MAX;
 pub(crate) use token::Token;
@@ -145,7 +144,7 @@ impl MachineFlags {
                 quoted(name)
             )));
         }
-        let file = self.file.clone().unwrap_or_else(|| Path::new(DIRECTORY).join(format!("{name}.toml")));
+        let file = self.file.clone().unwrap_or_else(|| file_of_service(name));
         if file.exists() {
             return Err(BadInput::new(format!(
                 "{} exists already; `tabane forget {name}` deletes it, or choose another name",
@@ -205,8 +204,8 @@ fn read_key(path: &Path) -> anyhow::Result<Key> {
 fn free_port() -> anyhow::Result<u16> {
     let mut used = setup::ports();
     for name in tabane_api::present()? {
-        let status = tabane_api::ask(&name, &tabane_api::Request::Status).unwrap_or_default();
-        used.extend(status["node"].as_str().and_then(|node| node.rsplit('/').next()?.parse::<u16>().ok()));
+        let node = tabane_api::status_of(&name).map(|status| status.node).unwrap_or_default();
+        used.extend(node.rsplit('/').next().and_then(|port| port.parse::<u16>().ok()));
     }
     let free = (PORT..u16::MAX - PORT_STEP).step_by(PORT_STEP.into());
     let free = free.into_iter().find(|port| !used.iter().any(|used| used.abs_diff(*port) < PORT_STEP / 2));

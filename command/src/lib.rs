@@ -13,24 +13,17 @@
 //!
 //! The rule of this crate: nothing of it runs in the daemon's process.
 
-mod again;
-mod background;
-mod beside;
 pub mod cli;
 mod daemon;
 mod doctor;
-#[cfg(test)]
-mod example;
-mod flags;
 #[doc(hidden)]
 pub mod fuzzing;
 mod init;
-mod locate;
 pub mod metrics;
-mod reload;
 mod remote;
 mod save;
 pub mod screen;
+mod source;
 mod stdout;
 mod top;
 mod trace;

@@ -19,8 +19,8 @@ mod tests;
 
 use std::io;
 
+use tabane_api::Status;
 use tabane_api::counters::counters;
-use tabane_api::{Request, Status};
 
 pub use exposition::Format;
 use exposition::{Labels, Number, Page};
@@ -68,8 +68,7 @@ pub fn ask_all() -> io::Result<Vec<Asked>> {
 }
 
 fn ask(name: String) -> Asked {
-    let answer = tabane_api::ask(&name, &Request::Status).ok();
-    Asked { status: answer.and_then(|answer| serde_json::from_value(answer).ok()), name }
+    Asked { status: tabane_api::status_of(&name).ok(), name }
 }
 
 /// Everything that is known of `bundles`.

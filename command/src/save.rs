@@ -1,7 +1,9 @@
-//! `tabane save`: writes what was changed by hand into the configuration file, and leaves the rest as the user wrote it.
+//! The file of a running bundle: `tabane reload` reads it again, and `tabane save` writes what was changed by hand into it, and leaves the
+//! rest as the user wrote it.
 //!
-//! The command reads the file, compares what it says with what is in force, and edits the keys that differ (`save/edit.rs`). The result
-//! is checked as `tabane check` does before it takes the place of the file.
+//! The daemon cannot open files. So `reload` reads the file and the keys that it names with the rights of its user, checks everything, and
+//! sends what it has understood; the daemon compares that with what is in force (`shell/reload.rs`). `save` compares the two itself, and
+//! edits the keys that differ (`save/edit.rs`). The result is checked as `tabane check` does before it takes the place of the file.
 
 mod edit;
 
@@ -11,16 +13,16 @@ use std::os::unix::fs::{MetadataExt, OpenOptionsExt, fchown};
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use tabane_api::{Request, Told};
+use tabane_api::{InForce, Request, Told, origin};
 use tabane_config::difference::{Difference, differences};
 use tabane_config::key::Key;
 use tabane_config::{Access, Config, FixedConfig, read};
 
-use crate::again::read_again;
-use crate::reload::Running;
+use crate::remote;
+use crate::source::read_again;
 use crate::stdout::print;
 use edit::Edit;
-use tabane_config::problem::BadInput;
+use tabane_config::problem::{BadInput, one_line};
 
 /// What differs when the group keys do.
 const KEYS: &str = "group keys";
@@ -36,10 +38,41 @@ pub(crate) struct KeyFiles {
     node_key: Option<PathBuf>,
 }
 
+/// The file of the bundle `name` that is meant, as an absolute path: the one that is `given`, or the one of the service.
+pub(crate) fn file_of(name: &str, running: &InForce, given: Option<&Path>) -> anyhow::Result<PathBuf> {
+    let service = origin::file_of_service(name);
+    let file = match (given, &running.origin.file) {
+        (Some(given), _) => given,
+        (None, Some(file)) if *file != service => {
+            let file = one_line(&file.display().to_string());
+            let why = format!(
+                "{name} says that it was started from {file}; allowed: to name the file that is meant"
+            );
+            return Err(BadInput::new(why).into());
+        }
+        (None, _) if service.exists() => &service,
+        (None, _) => {
+            let why =
+                format!("{name} was started without a file; allowed: to name one, such as ./{name}.toml");
+            return Err(BadInput::new(why).into());
+        }
+    };
+    Ok(std::path::absolute(file)?)
+}
+
+/// Has the bundle `name` change what differs from the file of its service, or from `file`, and prints what that was.
+pub(crate) fn reload(name: &str, file: Option<&Path>) -> anyhow::Result<()> {
+    let running = tabane_api::in_force(name)?;
+    let file = file_of(name, &running, file)?;
+    let text = read(&file, &file.display().to_string()).map_err(BadInput::from)?;
+    let config: Config = read_again(name, &file, &text, &running.origin)?;
+    remote::change(name, &Request::Reload { told: Told::of(&config), file })
+}
+
 /// Writes what is in force of the bundle `name` into the file of its service, or into `file`, and prints what has changed there.
 pub(crate) fn save(name: &str, file: Option<&Path>, key_files: &KeyFiles) -> anyhow::Result<()> {
-    let running = Running::ask(name)?;
-    let file = running.file(name, file)?;
+    let running = tabane_api::in_force(name)?;
+    let file = file_of(name, &running, file)?;
     let in_force = running.told.understood().map_err(BadInput::new)?;
     let Some(text) = existing(&file)? else {
         return save_whole(name, &running, &in_force, (&file, key_files));
@@ -80,7 +113,7 @@ pub fn edited(
 /// would give itself more at its next start.
 fn save_whole(
     name: &str,
-    running: &Running,
+    running: &InForce,
     in_force: &Config,
     (file, key_files): (&Path, &KeyFiles),
 ) -> anyhow::Result<()> {

@@ -7,12 +7,12 @@ mod table;
 
 use tabane_api::status::figures::{duration, short};
 use tabane_api::status::health::clock;
-use tabane_api::status::{LOSS_PERCENT, PathStatus, PeerStatus, Status};
+use tabane_api::status::{LOSS_MARKED, PathStatus, PeerStatus, Status};
 use tabane_config::problem::one_line;
 
 use crate::stdout::wrapped;
 pub(crate) use full::full;
-use table::{BOLD, Cell, Table, YELLOW, colour_of, known};
+use table::{BOLD, Cell, Table, colour_of, known, warning};
 
 /// Events shown, the latest ones.
 const EVENTS_MAX: usize = 5;
@@ -69,26 +69,23 @@ fn by_hand(status: &Status) -> String {
 }
 
 fn paths(status: &Status, peer: &PeerStatus, earlier: Option<&Status>) -> Table {
-    let headings = &["<link", "<state", ">rtt", ">sending", ">receiving", ">share", ">lost", "<limited by"];
-    let mut table = Table::new(headings);
     let rates = |path: &PathStatus| path.rates(&peer.node, earlier?, status);
     let all: u64 = peer.paths.iter().filter_map(rates).map(|rates| rates.sent).sum();
-    for path in &peer.paths {
+    Table::of(peer.paths.iter().map(|path| {
         let now = rates(path);
         let share = now.filter(|_| all > 0).map(|rates| rates.sent * 100 / all);
         let lost = path.loss_percent;
-        table.row([
-            path.nic.as_str().into(),
-            Cell { text: path.state().to_owned(), colour: Some(colour_of(path.level())) },
-            known(path.rtt_us, |us| duration(us.saturating_mul(1_000))),
-            known(now.map(|rates| rates.sent), |bits| short(bits, "bit/s")),
-            known(now.map(|rates| rates.received), |bits| short(bits, "bit/s")),
-            known(share, |percent| format!("{percent} %")),
-            Cell { text: format!("{lost:.1} %"), colour: (lost >= LOSS_PERCENT).then_some(YELLOW) },
-            status.limit(peer, path, now.map_or(0, |rates| rates.sent)).into(),
-        ]);
-    }
-    table
+        [
+            ("<link", path.nic.as_str().into()),
+            ("<state", Cell { text: path.state().to_owned(), colour: Some(colour_of(path.level())) }),
+            (">rtt", known(path.rtt_us, |us| duration(us.saturating_mul(1_000)))),
+            (">sending", known(now.map(|rates| rates.sent), |bits| short(bits, "bit/s"))),
+            (">receiving", known(now.map(|rates| rates.received), |bits| short(bits, "bit/s"))),
+            (">share", known(share, |percent| format!("{percent} %"))),
+            (">lost", Cell { text: format!("{lost:.1} %"), colour: warning(lost >= LOSS_MARKED) }),
+            ("<limited by", status.limit(peer, path, now.map_or(0, |rates| rates.sent)).into()),
+        ]
+    }))
 }
 
 /// Nodes that greet in vain while others are peers.
@@ -123,12 +120,18 @@ fn carried(peer: &PeerStatus) -> String {
     }
 }
 
+/// The documented example of a status, for tests.
+#[cfg(test)]
+pub(crate) fn example() -> Status {
+    let text = include_str!("../../docs/status.example.json");
+    serde_json::from_str(text).expect("the documented example follows the schema")
+}
+
 #[cfg(test)]
 mod tests {
     use tabane_api::status::PathState;
 
     use super::*;
-    use crate::example::example;
 
     /// The example, and itself a quarter of a second later.
     fn pair() -> (Status, Status) {

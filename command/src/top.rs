@@ -11,7 +11,6 @@
 
 mod client;
 mod columns;
-mod fault;
 mod figures;
 mod flows;
 mod history;
@@ -24,12 +23,10 @@ mod view;
 use std::io;
 
 use rustix::event::{PollFd, PollFlags, poll};
-use serde_json::Value;
-use tabane_api::{AskError, Request, Status};
+use tabane_api::{Answer, AskError, Request, Status, status_of};
 use tabane_config::problem::one_line;
 use tabane_io::Signals;
 
-use crate::remote::status_of;
 use client::{Client, News};
 use flows::Meter;
 pub(crate) use flows::head;
@@ -124,12 +121,10 @@ impl Top {
 }
 
 /// What the bundle answered, in a sentence.
-fn said(request: &Request, answer: &Result<Value, AskError>) -> (Level, String) {
+fn said(request: &Request, answer: &Result<Answer, AskError>) -> (Level, String) {
     let sentence = match (request, answer) {
         (_, Err(error)) => return (Level::Bad, one_line(&error.to_string())),
-        (Request::Policy { policy }, Ok(answer)) => {
-            format!("policy {policy}, was {}", answer["old"].as_str().unwrap_or_default())
-        }
+        (_, Ok(Answer::Switched { old, new })) => format!("policy {new}, was {old}"),
         (Request::LinkDrain { link }, _) => format!("{link} is drained: data takes the other links"),
         (Request::LinkResume { link }, _) => format!("{link} is used again"),
         _ => "done".to_owned(),

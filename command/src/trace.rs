@@ -15,12 +15,11 @@ use std::time::{Duration, Instant, SystemTime};
 use anyhow::Context;
 use clap::Args;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use tabane_api::Status;
+use tabane_api::{Status, status_of};
 use tabane_config::problem::{BadInput, one_line};
 use tabane_io::capture::{Capture, CaptureError, CaptureSpec, Seen};
 use tabane_io::{Signals, netlink};
 
-use crate::remote::status_of;
 use pcapng::Writer;
 use places::{Place, What, places};
 use tabane_process::stderr::Stderr;

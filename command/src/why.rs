@@ -19,27 +19,6 @@ use tabane_config::problem::one_line;
 use crate::stdout::{line, print, print_json, wrapped};
 use facts::Facts;
 
-/// The names of all limits, in the order of `docs/doctor.md`.
-pub(crate) const LIMITS: [&str; 17] = [
-    "links-full",
-    "nothing-to-send",
-    "application",
-    "no-peer",
-    "dead-link",
-    "link-loss",
-    "link-rate",
-    "bound-flow",
-    "receive-window",
-    "send-buffer",
-    "sender-processor",
-    "receiver-processor",
-    "device-queue",
-    "reordering",
-    "far-link",
-    "varying-link",
-    "unknown",
-];
-
 /// What limits a bundle.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub(crate) struct Verdict {

@@ -17,7 +17,6 @@ const PROTOCOLS: [(&str, u8); 7] =
 /// Protocols with ports that a class can name.
 const WITH_PORTS: [u8; 2] = [6, 17];
 
-/// A key of a class.
 pub(crate) struct ClassKey {
     /// Its name in the table `[[class]]`, or in its `match`.
     pub(crate) name: &'static str,

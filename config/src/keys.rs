@@ -14,13 +14,13 @@ use super::classes::{parse_turn, primary_name, print_parts, resolve_classes};
 use super::config::{CIPHERS, cipher_name};
 use super::difference::{Part, Text};
 use super::form::{Form, Says};
-use super::fragments::{FRAGMENTS_ALLOWED, parse_fragments, print_fragments};
 use super::limits::{PORT, TX_QUEUE_LEN, WORKERS};
 use super::links::{link_name, resolve_links};
 use super::mtu::Mtu;
 use super::rule::{Rule, list, number, parsed, switch, word};
 use super::units::{
-    INTERVAL_ALLOWED, SHARE_ALLOWED, parse_interval, parse_share, print_interval, print_share,
+    FRAGMENTS_ALLOWED, INTERVAL_ALLOWED, SHARE_ALLOWED, parse_fragments, parse_interval, parse_share,
+    print_fragments, print_interval, print_share,
 };
 use super::{Config, DataPath, Reordering, Security, nodes, resolve, typed};
 use crate::key::{Key, public};
@@ -423,7 +423,6 @@ keys! {
         flag: off("no-checksum", "No unfinished checksums on the device; also ends TSO and USO there");
 }
 
-/// A text for each item.
 fn each<T>(items: &[T], text: impl Fn(&T) -> String) -> Vec<String> {
     items.iter().map(text).collect()
 }

@@ -22,7 +22,6 @@ mod config;
 pub mod difference;
 pub mod file;
 pub mod form;
-mod fragments;
 pub mod key;
 pub mod keys;
 pub mod limits;
@@ -51,10 +50,10 @@ pub use config::{
     Config, DataPath, EtherConfig, FixedConfig, LinkConfig, LiveConfig, Offload, PORT, Reordering, Security,
     read,
 };
-pub use fragments::print_fragments;
 pub use links::{LinkChange, link_name, parse_change, parse_link};
 pub use mtu::Mtu;
 pub use nodes::parse_allow;
 pub use ports::Ports;
 pub use rate::LinkRate;
+pub use units::print_fragments;
 pub use window::{WindowConfig, names_window};

@@ -116,7 +116,6 @@ impl<'r, 't> Section<'r, 't> {
         }
     }
 
-    /// A string.
     pub(crate) fn text(&mut self, key: &'static str, allowed: &str) -> Option<Given<String>> {
         self.take(key, &format!("a string, {allowed}"), text_of)
     }

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   tabane down | status | …   tabane_api::ask ─── {"do":"stop"}\n ──> server.rs ── Request ──> handler of the run loop
-//!                              tabane_api::ask <── one JSON line ───── server.rs <── Value ───┘
+//!                              tabane_api::ask <── one JSON line ───── server.rs <── Answer ──┘
 //!   tabane events --follow     tabane_api::follow <── a line per event ─ follower.rs <── event log
 //! ```
 //!
@@ -19,8 +19,3 @@ mod tests;
 pub use gate::Right;
 pub use server::{BindError, Listener, Server};
 pub use tabane_process::sandbox::account::Group;
-
-/// The answer that says only that it is done: `{}`.
-pub fn done() -> serde_json::Value {
-    serde_json::json!({})
-}

@@ -13,7 +13,7 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use tabane_io::Waker;
+use tabane_io::{Waker, now_ns};
 use tabane_proto::Event;
 use tracing_subscriber::fmt::format::Writer;
 use tracing_subscriber::fmt::time::{FormatTime, SystemTime};
@@ -75,6 +75,11 @@ impl EventLog {
     /// Records an event of `worker` at CLOCK_MONOTONIC `at_ns`. `nics` name the links of this node.
     pub(crate) fn record(&self, at_ns: u64, worker: u16, event: &Event, nics: &[String]) {
         self.keep(at_ns, Entry { worker: Some(worker), ..describe::describe(event, nics) });
+    }
+
+    /// Records that something happened to this bundle now.
+    pub(crate) fn tell(&self, what: &str, detail: String) {
+        self.keep(now_ns(), Entry { what: what.to_owned(), detail, ..Entry::default() });
     }
 
     /// Keeps an entry, gives it its number and its time, and writes it to the log.

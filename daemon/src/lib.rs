@@ -23,6 +23,7 @@
 pub mod control;
 pub mod events;
 #[doc(hidden)]
+#[cfg(feature = "fuzzing")]
 pub mod fuzzing;
 mod machine;
 mod main_thread;

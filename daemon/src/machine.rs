@@ -20,7 +20,6 @@ use tabane_io::netlink::{self, Nic};
 use device::Device;
 use medium::Medium;
 
-/// A machine.
 pub(crate) trait Machine: Send + Sync {
     /// A link's socket, or its seat at a window of memory.
     type Socket: Send;

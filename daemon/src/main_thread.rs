@@ -18,11 +18,10 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use anyhow::Context;
-use tabane_api::Entry;
 use tabane_api::socket::peer_of;
 use tabane_config::{Config, Security};
 use tabane_io::netlink::Watch;
-use tabane_io::{Interest, Poll, Signals, Waker, now_ns};
+use tabane_io::{Interest, Poll, Signals, Waker};
 
 use crate::control::requests::Requests;
 use crate::control::{Listener, Server};
@@ -32,10 +31,10 @@ use crate::machine::device::Device;
 use crate::machine::kernel_path::KernelPath;
 use crate::machine::medium::Medium;
 use crate::machine::speeds::Speeds;
+use crate::shell::Refusal;
 use crate::shell::Shell;
 use crate::shell::in_force::{Filed, InForce};
 use crate::shell::links::Links;
-use crate::shell::refusal::Refusal;
 use crate::worker::workers::Workers;
 use crate::worker::{Command, Files};
 use handover::BundleState;
@@ -134,9 +133,8 @@ impl Running {
     /// `peers`: how many peers those had.
     pub(crate) fn begin(&self, peers: usize) {
         self.workers.send(|| Command::TakeOver { peers });
-        let detail = format!("version {} took over", env!("CARGO_PKG_VERSION"));
-        let what = "upgraded".to_owned();
-        self.requests.shell.events.keep(now_ns(), Entry { what, detail, ..Entry::default() });
+        let detail = concat!("version ", env!("CARGO_PKG_VERSION"), " took over").to_owned();
+        self.requests.shell.events.tell("upgraded", detail);
     }
 
     /// Runs until the end. `resolver`: what resolves the names of peers, if there are any.
@@ -315,7 +313,6 @@ fn worker_failed(name: &str, error: std::io::Error, events: &EventLog) -> anyhow
         return anyhow::Error::new(error).context("a worker failed");
     }
     let detail = format!("device {name} was deleted");
-    let what = "device-gone".to_owned();
-    events.keep(now_ns(), Entry { what, detail: detail.clone(), ..Entry::default() });
+    events.tell("device-gone", detail.clone());
     anyhow::anyhow!("{detail}, so the bundle ends; `tabane up` makes it again")
 }

@@ -13,15 +13,13 @@
 mod change;
 pub(crate) mod in_force;
 pub(crate) mod links;
-pub(crate) mod refusal;
 mod reload;
 #[cfg(test)]
 pub(crate) mod tests;
 
 use std::sync::Arc;
 
-use serde_json::{Value, json};
-use tabane_api::{Entry, Request};
+use tabane_api::{Answer, Entry, Request};
 use tabane_config::key::{KEYS_MAX, Key};
 use tabane_config::problem::{nearest, quoted};
 use tabane_config::{LinkConfig, LiveConfig, Security, parse_allow, parse_link};
@@ -35,7 +33,14 @@ use crate::worker::Command;
 use crate::worker::workers::Workers;
 use in_force::InForce;
 use links::Links;
-use refusal::Refusal;
+
+/// Why a request failed.
+pub(crate) enum Refusal {
+    /// It cannot be done with this input; nothing has changed.
+    Input(String),
+    /// It failed while it was done.
+    Failed(String),
+}
 
 /// What a bundle does, and how that changes.
 pub(crate) struct Shell<M: Machine = ThisMachine> {
@@ -47,8 +52,7 @@ pub(crate) struct Shell<M: Machine = ThisMachine> {
 }
 
 impl<M: Machine> Shell<M> {
-    /// Answers a request.
-    pub(crate) fn answer(&self, request: &Request) -> Result<Value, Refusal> {
+    pub(crate) fn answer(&self, request: &Request) -> Result<Answer, Refusal> {
         match request {
             Request::Policy { policy } => self.switch_policy(policy),
             Request::Receive { engine } => self.switch_engine(engine),
@@ -77,19 +81,16 @@ impl<M: Machine> Shell<M> {
     }
 
     /// Switches the policy of all workers.
-    fn switch_policy(&self, name: &str) -> Result<Value, Refusal> {
+    fn switch_policy(&self, name: &str) -> Result<Answer, Refusal> {
         let new = named("policy", name, &PolicyKind::ALL, PolicyKind::name)?;
         let old = self.set_policy(new)?;
-        Ok(json!({ "old": old.name(), "new": new.name() }))
+        Ok(Answer::Switched { old: old.name().to_owned(), new: new.name().to_owned() })
     }
 
     /// The same for a policy that is known; returns the old one.
     fn set_policy(&self, new: PolicyKind) -> Result<PolicyKind, Refusal> {
         self.in_force.change(|live| live.policy = new);
-        let old = self.workers.ask(|answer| Command::Policy { kind: new, answer });
-        if old.len() < self.workers.count() {
-            return Err(Refusal::Failed("not all workers answer".to_owned()));
-        }
+        let old = self.workers.ask_all(|answer| Command::Policy { kind: new, answer }).ok_or_else(silent)?;
         let old = old.first().map_or(new, |old| *old);
         if old != new {
             let detail = format!("policy {}, was {}", new.name(), old.name());
@@ -101,45 +102,40 @@ impl<M: Machine> Shell<M> {
     }
 
     /// Switches the receive engine of all workers.
-    fn switch_engine(&self, name: &str) -> Result<Value, Refusal> {
+    fn switch_engine(&self, name: &str) -> Result<Answer, Refusal> {
         let new = named("receive engine", name, &Method::ALL, Method::name)?;
         let settings = receive::Settings { method: new, ..self.in_force.live().receive };
         let old = self.set_engine(settings)?;
-        Ok(json!({ "old": old.name(), "new": new.name() }))
+        Ok(Answer::Switched { old: old.name().to_owned(), new: new.name().to_owned() })
     }
 
     /// The same with its settings; returns the old one.
     fn set_engine(&self, settings: receive::Settings) -> Result<Method, Refusal> {
         let new = settings.method;
         self.in_force.change(|live| live.receive = settings);
-        let old = self.workers.ask(|answer| Command::Receive { settings, answer });
-        if old.len() < self.workers.count() {
-            return Err(Refusal::Failed("not all workers answer".to_owned()));
-        }
+        let old = self.workers.ask_all(|answer| Command::Receive { settings, answer }).ok_or_else(silent)?;
         let old = old.first().map_or(new, |old| *old);
         if old != new {
-            let detail = format!("receive {}, was {}", new.name(), old.name());
-            self.events.keep(now_ns(), Entry { what: "receive".to_owned(), detail, ..Entry::default() });
+            self.events.tell("receive", format!("receive {}, was {}", new.name(), old.name()));
         }
         Ok(old)
     }
 
     /// Gives all workers other group keys.
-    fn change_keys(&self, keys: &[String]) -> Result<Value, Refusal> {
+    fn change_keys(&self, keys: &[String]) -> Result<Answer, Refusal> {
         if !(1..=KEYS_MAX).contains(&keys.len()) {
             return Err(Refusal::Input(format!("{} keys; allowed: 1 to {KEYS_MAX}", keys.len())));
         }
         let keys: Option<Vec<Key>> = keys.iter().map(|key| Key::from_hex(key)).collect();
         let keys = keys.ok_or_else(|| Refusal::Input("what is given is no key".to_owned()))?;
         let group = format!("{:016x}", keys[0].group());
-        let detail = format!("group {group}, {} further keys accepted", keys.len() - 1);
         self.change_trust(|live| live.set_keys(&keys))?;
-        self.events.keep(now_ns(), Entry { what: "keys".to_owned(), detail, ..Entry::default() });
-        Ok(json!({ "group": group }))
+        self.events.tell("keys", format!("group {group}, {} further keys accepted", keys.len() - 1));
+        Ok(Answer::Group { group })
     }
 
     /// Lets in only nodes with these keys, or all of the group.
-    fn change_allow(&self, texts: Option<&[String]>) -> Result<Value, Refusal> {
+    fn change_allow(&self, texts: Option<&[String]>) -> Result<Answer, Refusal> {
         if self.in_force.fixed.security == Security::None {
             let refusal = "no node proves its key where cells are not sealed";
             return Err(Refusal::Input(refusal.to_owned()));
@@ -152,22 +148,26 @@ impl<M: Machine> Shell<M> {
             Some(count) => format!("{count} node keys allowed"),
             None => "every node of the group allowed".to_owned(),
         };
-        self.events.keep(now_ns(), Entry { what: "allow".to_owned(), detail, ..Entry::default() });
-        Ok(json!({ "allowed": count }))
+        self.events.tell("allow", detail);
+        Ok(Answer::Allowed { allowed: count })
     }
 
     /// Changes which nodes are trusted, and gives all workers the result.
     fn change_trust(&self, change: impl FnOnce(&mut LiveConfig)) -> Result<(), Refusal> {
         self.in_force.change(change);
         let trust = self.in_force.trust();
-        let done = self.workers.ask(|answer| Command::Trust { trust: trust.clone(), answer });
-        let all = done.len() == self.workers.count();
-        all.then_some(()).ok_or_else(|| Refusal::Failed("not all workers answer".to_owned()))
+        let all = self.workers.ask_all(|answer| Command::Trust { trust: trust.clone(), answer });
+        all.map(drop).ok_or_else(silent)
     }
 }
 
-fn numbered(link: u8) -> Value {
-    json!({ "link": link })
+/// Some worker is too busy, or has ended.
+fn silent() -> Refusal {
+    Refusal::Failed("not all workers answer".to_owned())
+}
+
+fn numbered(link: u8) -> Answer {
+    Answer::Link { link }
 }
 
 /// The one of `all` that has this name; `what` they are.

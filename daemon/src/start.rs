@@ -30,7 +30,7 @@ pub fn main(words: impl Iterator<Item = OsString>) -> ExitCode {
         Some((first, words)) if first == names::RESOLVE => names::serve(words),
         _ => log::start().map_err(anyhow::Error::new).and_then(|()| begin()),
     };
-    let code = done.map_or_else(|error| report(&error), |()| ExitCode::SUCCESS);
+    let code = done.map_or_else(|error| report("tabane", &error), |()| ExitCode::SUCCESS);
     stderr::flush();
     code
 }

@@ -60,7 +60,6 @@ pub(crate) struct Shared {
     pub(crate) number: u16,
     /// What protects the bundle besides its group keys.
     pub(crate) protection: Protection,
-    /// Its receive engine.
     pub(crate) receive: receive::Settings,
     /// Which pieces of a frame are copied before the device takes it.
     pub(crate) fragments: Fragments,
@@ -68,7 +67,6 @@ pub(crate) struct Shared {
     pub(crate) device: Arc<Device>,
     /// What carries frames besides cells.
     pub(crate) kernel: Arc<KernelPath>,
-    /// The event log.
     pub(crate) events: Arc<EventLog>,
 }
 

@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
-use std::io::{self, Write};
+use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -13,13 +13,11 @@ use std::sync::Arc;
 use std::sync::mpsc::{Sender, channel};
 use std::{env, fs, thread};
 
-use clap::error::ErrorKind;
 use clap::{CommandFactory, Parser};
 use rustix::event::{PollFd, PollFlags, poll};
-use tabane::cli::sentence;
 use tabane_config::address::parse_host;
 use tabane_config::key::{Key, KeyError, Owner};
-use tabane_config::problem::{one_line, quoted};
+use tabane_config::problem::{BadInput, quoted};
 use tabane_config::{PORT, Peer};
 use tabane_io::Signals;
 use tabane_io::tap::{DEVICE_NAME_ALLOWED, is_device_name};
@@ -34,10 +32,6 @@ use crate::follower::Follower;
 use crate::plan::Wishes;
 use crate::rotate::rotate;
 
-/// Exit code of a failure while running.
-const RUN_TIME: u8 = 1;
-/// Exit code when what was asked cannot be done.
-const BAD_INPUT: u8 = 2;
 /// Where the cache lies when no service manager says so.
 const STATE: &str = "/var/lib/tabane-follow";
 /// Longest name of a node, in bytes: that of a host name.
@@ -111,28 +105,20 @@ pub fn command() -> clap::Command {
 
 /// Does what the command line `arguments` asks; the first one is the program's name.
 pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
-    let done = match Cli::try_parse_from(arguments) {
-        Ok(cli) => tabane_process::log::start()
-            .map_err(|error| Error::Refused(error.to_string()))
-            .and_then(|()| cli.execute()),
-        Err(error) if matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion) => {
-            print(&error.render().to_string())
-        }
-        Err(error) => Err(Error::Refused(sentence(&error, "tabane-follow"))),
+    let execute = |cli: Cli| {
+        cli.execute().map_err(|error| match error {
+            Error::Refused(sentence) => BadInput::new(sentence).into(),
+            failed => anyhow::Error::new(failed),
+        })
     };
-    let Err(error) = done else { return ExitCode::SUCCESS };
-    // If stderr is closed, the exit code is all that the command can give.
-    let _ = writeln!(io::stderr(), "tabane-follow: {}", one_line(&error.to_string()));
-    ExitCode::from(if matches!(error, Error::Refused(_)) { BAD_INPUT } else { RUN_TIME })
+    tabane::cli::run("tabane-follow", "tabane-follow", Cli::try_parse_from(arguments), execute)
 }
 
 impl Cli {
     fn execute(self) -> Result<(), Error> {
         if !is_device_name(&self.bundle) {
             let bundle = quoted(&self.bundle);
-            return Err(Error::Refused(format!(
-                "{bundle} cannot name a bundle; allowed: {DEVICE_NAME_ALLOWED}"
-            )));
+            return refused(format!("{bundle} cannot name a bundle; allowed: {DEVICE_NAME_ALLOWED}"));
         }
         if self.etcd.is_empty() { self.follow_dns() } else { self.follow_etcd() }
     }
@@ -158,10 +144,7 @@ impl Cli {
             || !name.bytes().all(|byte| byte.is_ascii_graphic() && byte != b'/')
         {
             let allowed = "1 to 253 letters, digits and signs of ASCII without `/`";
-            return Err(Error::Refused(format!(
-                "--as {}: no name of a node; allowed: {allowed}",
-                quoted(&name)
-            )));
+            return refused(format!("--as {}: no name of a node; allowed: {allowed}", quoted(&name)));
         }
         let access = self.access()?;
         let protected = access.is_protected();
@@ -169,7 +152,7 @@ impl Cli {
         if let Some((_, flag)) = secrets.iter().find(|(is_asked, _)| *is_asked && !protected) {
             let why = "what decides who is let in does not come over an open connection";
             let allowed = "https:// URLs with --cert and --cert-key, or with --user and --password-file";
-            return Err(Error::Refused(format!("{flag}: {why}; allowed: {allowed}")));
+            return refused(format!("{flag}: {why}; allowed: {allowed}"));
         }
         let source = access.urls.join(" ");
         let etcd = access.client(&format!("/tabane/{}", self.bundle))?;
@@ -204,9 +187,7 @@ impl Cli {
         if !parent.is_dir() {
             let (path, parent) = (path.display(), parent.display());
             let allowed = "--cache FILE in a directory that exists";
-            return Err(Error::Refused(format!(
-                "the cache {path}: no directory {parent}; allowed: {allowed}"
-            )));
+            return refused(format!("the cache {path}: no directory {parent}; allowed: {allowed}"));
         }
         Ok(Follower::new(self.bundle.clone(), own, wishes, Cache::new(path), source))
     }
@@ -214,12 +195,9 @@ impl Cli {
     fn access(&self) -> Result<Access, Error> {
         let login = self.user.clone().zip(self.password_file.as_ref());
         let login = login.map(|(user, file)| {
-            let password = fs::read_to_string(file).map_err(|error| {
-                Error::Refused(format!(
-                    "--password-file {}: {error}; allowed: a file of one line",
-                    file.display()
-                ))
-            })?;
+            let wrong =
+                |error| format!("--password-file {}: {error}; allowed: a file of one line", file.display());
+            let password = fs::read_to_string(file).map_err(|error| Error::Refused(wrong(error)))?;
             Ok::<_, Error>(Login { user, password: password.trim_end_matches(['\r', '\n']).to_owned() })
         });
         Ok(Access {
@@ -268,7 +246,7 @@ fn service(text: &str) -> Result<Service, Error> {
         return Ok(Service { nic: nic.to_owned(), name: name.to_owned() });
     }
     let allowed = "NAME or NIC=NAME, such as _tabane._udp.example.org";
-    Err(Error::Refused(format!("--srv {}: no name; allowed: {allowed}", quoted(text))))
+    refused(format!("--srv {}: no name; allowed: {allowed}", quoted(text)))
 }
 
 /// Reads `NIC=ADDRESS[:PORT]`.
@@ -282,6 +260,10 @@ fn announced(text: &str) -> Result<(String, SocketAddr), Error> {
         }
         _ => Err(wrong("no address")),
     }
+}
+
+fn refused<T>(why: String) -> Result<T, Error> {
+    Err(Error::Refused(why))
 }
 
 fn host_name() -> String {
@@ -298,17 +280,13 @@ fn no_thread(error: &io::Error) -> Error {
 
 /// Writes `text` to stdout; that a reader left early is no error.
 fn print(text: &str) -> Result<(), Error> {
-    let mut stdout = io::stdout().lock();
-    match stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()) {
-        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
-            Err(Error::Failed(format!("stdout: {error}")))
-        }
-        _ => Ok(()),
-    }
+    tabane::cli::print(text).map_err(|error| Error::Failed(format!("stdout: {error}")))
 }
 
 #[cfg(test)]
 mod tests {
+    use tabane::cli::sentence;
+
     use super::*;
 
     #[test]
@@ -316,7 +294,7 @@ mod tests {
         Cli::command().debug_assert();
     }
 
-    fn refused(words: &str) -> String {
+    fn why_not(words: &str) -> String {
         let words = ["tabane-follow"].into_iter().chain(words.split_whitespace());
         let done =
             Cli::try_parse_from(words).map_err(|error| Error::Refused(sentence(&error, "tabane-follow")));
@@ -346,7 +324,7 @@ mod tests {
             ("tb0 --srv eth1= --cache /tmp/a", "--srv `eth1=`: no name; allowed: NAME or NIC=NAME"),
             ("a_name_that_is_too_long --srv x --cache /tmp/a", "cannot name a bundle"),
         ] {
-            let said = refused(words);
+            let said = why_not(words);
             assert!(said.contains(why) && !said.contains('\n'), "{words}: {said}");
         }
     }

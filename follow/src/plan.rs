@@ -9,9 +9,7 @@ use std::fmt;
 use std::net::SocketAddr;
 
 use serde::{Deserialize, Serialize};
-use tabane_api::Status;
-use tabane_api::Told;
-use tabane_api::{AskError, Request, ask};
+use tabane_api::{AskError, InForce, Request, in_force, status_of};
 use tabane_config::key::public;
 use tabane_config::{LinkConfig, Peer, link_name};
 
@@ -149,30 +147,20 @@ pub struct Link {
     pub port: u16,
 }
 
-#[derive(Deserialize)]
-struct Answer {
-    told: Told,
-    groups: Vec<String>,
-}
-
 impl Running {
     /// Asks the bundle `name`.
     pub fn ask(name: &str) -> Result<Running, AskError> {
         let strange = |reason: String| AskError::Failed { name: name.to_owned(), reason };
-        let answer = ask(name, &Request::Configuration)?;
-        let answer: Answer =
-            serde_json::from_value(answer).map_err(|error| strange(format!("no configuration: {error}")))?;
-        let config = answer.told.understood().map_err(strange)?;
-        let status = ask(name, &Request::Status)?;
-        let status: Status =
-            serde_json::from_value(status).map_err(|error| strange(format!("no status: {error}")))?;
+        let InForce { told, groups, .. } = in_force(name)?;
+        let config = told.understood().map_err(strange)?;
+        let node_key = status_of(name)?.node_key;
         let ports = config.ports();
         let link = |config: LinkConfig| Link { port: config.first_port(ports), config };
         Ok(Running {
             allow: config.live.allow.as_ref().map(|keys| keys.iter().map(public).collect()),
             links: config.links.into_iter().map(link).collect(),
-            groups: answer.groups,
-            node_key: status.node_key,
+            groups,
+            node_key,
         })
     }
 }

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use tabane_api::{Request, ask};
+use tabane_api::{Request, ask_as_json};
 use tabane_config::key::Key;
 use tabane_config::{Ports, parse_allow, parse_change, parse_class, parse_link};
 use tabane_proto::PolicyKind;
@@ -52,7 +52,7 @@ impl Service {
 
     /// The next client is served.
     pub(crate) fn assert_alive(&self) {
-        assert_eq!(ask(&self.name, &Request::Status).expect("an answer"), json!({ "do": "status" }));
+        assert_eq!(ask_as_json(&self.name, &Request::Status).expect("an answer"), json!({ "do": "status" }));
     }
 }
 

@@ -13,19 +13,22 @@ mod filter;
 mod packet;
 
 use std::io;
-use std::os::fd::{AsFd, BorrowedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 use libc::c_uint;
 use memmap2::{MmapOptions, MmapRaw};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use socket2::{Domain, Socket, Type};
 use thiserror::Error;
 
 use crate::link::Failure;
 use crate::netlink::{self, NetlinkError};
-use crate::sockets::{link_layer, packet_statistics, set_option, wait_readable};
+use crate::sockets::{check, length_of, link_layer, set_option};
 pub use filter::Wanted;
+#[cfg(feature = "lab")]
+pub(crate) use packet::vlan_tag;
 pub use packet::{Cast, Packet};
 
 /// `TP_STATUS_KERNEL`: the kernel has the block.
@@ -220,4 +223,27 @@ fn map(socket: &Socket, spec: &CaptureSpec) -> io::Result<MmapRaw> {
     set_option(socket, libc::SOL_PACKET, libc::PACKET_RX_RING, &request)?;
     let bytes = u64::from(spec.block_bytes) * u64::from(spec.blocks);
     MmapOptions::new().len(usize::try_from(bytes).map_err(io::Error::other)?).map_raw(socket)
+}
+
+/// Packets that a packet socket took, and that it lost, since the last call.
+pub(crate) fn packet_statistics(socket: impl AsFd) -> io::Result<[u32; 2]> {
+    let mut counted = libc::tpacket_stats_v3 { tp_packets: 0, tp_drops: 0, tp_freeze_q_cnt: 0 };
+    let mut length = length_of::<libc::tpacket_stats_v3>();
+    let (fd, into) = (socket.as_fd().as_raw_fd(), (&raw mut counted).cast());
+    // SAFETY: the kernel writes at most `length` bytes into a struct of that length, whose fields are integers.
+    check(unsafe { libc::getsockopt(fd, libc::SOL_PACKET, libc::PACKET_STATISTICS, into, &raw mut length) })?;
+    Ok([counted.tp_packets, counted.tp_drops])
+}
+
+/// Waits until one of these can be read, for at most so long; a signal ends it, too.
+pub(crate) fn wait_readable<'a>(
+    sockets: impl IntoIterator<Item = &'a Socket>,
+    limit: Duration,
+) -> io::Result<()> {
+    let mut fds: Vec<_> = sockets.into_iter().map(|socket| PollFd::new(socket, PollFlags::IN)).collect();
+    let limit = Timespec::try_from(limit).map_err(io::Error::other)?;
+    match poll(&mut fds, Some(&limit)) {
+        Ok(_) | Err(rustix::io::Errno::INTR) => Ok(()),
+        Err(error) => Err(error.into()),
+    }
 }

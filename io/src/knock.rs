@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use socket2::{Domain, Protocol, Socket, Type};
 
-use crate::sockets::wait_readable;
+use crate::capture::wait_readable;
 
 /// What came back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

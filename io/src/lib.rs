@@ -1,6 +1,8 @@
 //! Linux input and output of Tabane: the TAP device, UDP and Ethernet links, links through memory, packet sockets,
 //! captures, places of BPF programs and their arrays, readiness, signals, netlink.
 //!
+//! What only commands need, which watch bundles and NICs from outside, has the feature `watch`: the daemon builds without it.
+//!
 //! The only crate of the workspace with `unsafe`. It knows no cell, lane or peer: it moves bytes
 //! between buffers of its caller and file descriptors, and never keeps a frame.
 //!
@@ -21,22 +23,26 @@
 pub mod any;
 pub mod bounce;
 mod bpf;
+#[cfg(feature = "watch")]
 pub mod capture;
 pub mod descriptors;
 pub mod ether;
 pub mod ethtool;
 pub mod gate;
+#[cfg(feature = "watch")]
 pub mod knock;
 pub mod link;
 pub mod mem;
 pub mod netlink;
 #[cfg(feature = "lab")]
 pub mod netns;
+#[cfg(feature = "watch")]
 pub mod overhear;
 #[cfg(feature = "lab")]
 pub mod packet;
 pub mod poll;
 mod run;
+#[cfg(feature = "watch")]
 pub mod segment;
 mod sockets;
 pub mod tap;
@@ -47,6 +53,7 @@ use rustix::time::{ClockId, clock_gettime};
 
 pub use any::AnyLink;
 pub use bounce::{Bounce, PIECES};
+#[cfg(feature = "watch")]
 pub use capture::{Capture, CaptureError, CaptureSpec};
 pub use descriptors::{peer_groups, receive_files, send_files};
 pub use ether::{Engine, EtherError, EtherLink, EtherSpec};

@@ -7,10 +7,13 @@
 
 mod detail;
 mod device;
+#[cfg(feature = "watch")]
 mod diag;
 #[cfg(feature = "lab")]
 mod lay;
 mod nic;
+#[cfg(feature = "watch")]
+mod route;
 mod watch;
 
 use std::io;
@@ -28,10 +31,13 @@ pub use device::{
     DeviceSettings, add_address, add_pair, delete_device, remove_address, set_device, set_qdisc,
     set_qdisc_noqueue,
 };
+#[cfg(feature = "watch")]
 pub use diag::{SocketState, TcpState, tcp_sockets, udp_sockets};
 #[cfg(feature = "lab")]
 pub use lay::{add_bridge, add_cable, plug, set_port};
-pub use nic::{Nic, NicAddress, nic, nic_names, route_to};
+pub use nic::{Nic, NicAddress, nic, nic_names};
+#[cfg(feature = "watch")]
+pub use route::route_to;
 pub use watch::{NicEvent, Watch};
 
 /// Why a request failed. Each reads as one sentence for the user.

@@ -16,11 +16,9 @@ use libc::c_int;
 use rustix::net::{RecvFlags, SendFlags, recv, send};
 use socket2::{Socket, Type};
 
+use crate::capture::{packet_statistics, vlan_tag};
 use crate::netlink::{self, NetlinkError};
-use crate::sockets::{
-    control, link_layer, packet_socket, packet_statistics, set_option, set_receive_buffer, set_send_buffer,
-    vlan_tag,
-};
+use crate::sockets::{control, link_layer, packet_socket, set_option, set_receive_buffer, set_send_buffer};
 
 /// Length of the virtio header before each frame, in native byte order: flags, kind of superframe, header length,
 /// segment size, where the checksum begins, and how far behind that it stands.

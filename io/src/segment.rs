@@ -11,8 +11,9 @@ use rustix::net::{RecvFlags, recv};
 use rustix::rand::{GetRandomFlags, getrandom};
 use socket2::{Socket, Type};
 
+use crate::capture::wait_readable;
 use crate::netlink::{self, Nic};
-use crate::sockets::{link_layer, packet_socket, wait_readable};
+use crate::sockets::{link_layer, packet_socket};
 
 /// The second EtherType for local experiments; the first one is that of cells.
 const ETHER_TYPE: u16 = 0x88b6;

@@ -3,10 +3,8 @@
 use std::io::{self, ErrorKind, IoSlice};
 use std::mem;
 use std::os::fd::{AsFd, AsRawFd};
-use std::time::Duration;
 
 use libc::{c_int, c_uint, mmsghdr, msghdr, sockaddr_ll, socklen_t};
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::net::sockopt;
 use socket2::{Domain, SockAddr, SockAddrStorage, SockFilter, Socket, Type};
 
@@ -45,23 +43,6 @@ pub(crate) fn filter(load: u32, (compare, value): (u32, u32), wanted: bool, byte
     [step(libc::BPF_LD | load, [0, 0], 0), compare, end(bytes), end(0)]
 }
 
-/// Packets that a packet socket took, and that it lost, since the last call.
-pub(crate) fn packet_statistics(socket: impl AsFd) -> io::Result<[u32; 2]> {
-    let mut counted = libc::tpacket_stats_v3 { tp_packets: 0, tp_drops: 0, tp_freeze_q_cnt: 0 };
-    let mut length = length_of::<libc::tpacket_stats_v3>();
-    let (fd, into) = (socket.as_fd().as_raw_fd(), (&raw mut counted).cast());
-    // SAFETY: the kernel writes at most `length` bytes into a struct of that length, whose fields are integers.
-    check(unsafe { libc::getsockopt(fd, libc::SOL_PACKET, libc::PACKET_STATISTICS, into, &raw mut length) })?;
-    Ok([counted.tp_packets, counted.tp_drops])
-}
-
-/// The VLAN tag that the kernel took off a frame: its type and its control information, as they stood there.
-pub(crate) fn vlan_tag(status: u32, kind: u16, control: u16) -> Option<[u8; 4]> {
-    let valid = libc::TP_STATUS_VLAN_VALID | libc::TP_STATUS_VLAN_TPID_VALID;
-    let ([a, b], [c, d]) = (kind.to_be_bytes(), control.to_be_bytes());
-    (status & valid == valid).then_some([a, b, c, d])
-}
-
 /// What a control message of this kind says, which the kernel has written beside what was received.
 ///
 /// # Safety
@@ -93,19 +74,6 @@ pub(crate) fn request_for(device: &str) -> io::Result<libc::ifreq> {
         *to = from.cast_signed();
     }
     Ok(request)
-}
-
-/// Waits until one of these can be read, for at most so long; a signal ends it, too.
-pub(crate) fn wait_readable<'a>(
-    sockets: impl IntoIterator<Item = &'a Socket>,
-    limit: Duration,
-) -> io::Result<()> {
-    let mut fds: Vec<_> = sockets.into_iter().map(|socket| PollFd::new(socket, PollFlags::IN)).collect();
-    let limit = Timespec::try_from(limit).map_err(io::Error::other)?;
-    match poll(&mut fds, Some(&limit)) {
-        Ok(_) | Err(rustix::io::Errno::INTR) => Ok(()),
-        Err(error) => Err(error.into()),
-    }
 }
 
 /// Where a packet socket of this protocol is bound to, or whom it sends to.

@@ -213,8 +213,8 @@ impl<'a> Bundle<'a> {
 
     /// What the daemon says about itself now.
     pub fn status(&self) -> Result<Status> {
-        let answer = self.host.enter(|| tabane_api::ask(&self.device, &Request::Status))??;
-        serde_json::from_value(answer).with_context(|| format!("the status of {}", self.host.name()))
+        let status = self.host.enter(|| tabane_api::status_of(&self.device))?;
+        status.with_context(|| format!("the status of {}", self.host.name()))
     }
 
     /// What the program prints when it is called with `arguments` on this host.

@@ -181,7 +181,7 @@ fn anchors(text: &str) -> Vec<String> {
 const LINKED: &str = "\
     aegis anyhow aws-lc-rs aws-lc-sys base16ct bitflags bytes cfg-if enumflags2 itoa landlock lazy_static \
     libbpf-rs libbpf-sys libc linux-raw-sys log memchr memmap2 memoffset netlink-packet-core \
-    netlink-packet-route netlink-packet-sock-diag netlink-sys nix nu-ansi-term once_cell pin-project-lite \
+    netlink-packet-route netlink-sys nix nu-ansi-term once_cell pin-project-lite \
     rustix seccompiler serde serde_core serde_json serde_spanned sharded-slab smallvec snow socket2 softaes \
     strsim subtle thiserror thread_local toml toml_datetime toml_parser toml_writer tracing tracing-core \
     tracing-subscriber vsprintf winnow zerocopy zeroize zmij";

@@ -1,4 +1,4 @@
-//! Manual pages and completions of `tabane`, `tabane-probe`, `tabane-web` and `tabane-follow`.
+//! Manual pages and completions of `tabane`, `tabane-probe`, `tabane-web` and `tabane-follow`, and the daemon's page, man8/tabaned.8.
 //!
 //! ```text
 //!   tabane, tabane_probe, …: `command` ─────────── commands ──┬── pages ────── man1/*.1
@@ -24,12 +24,13 @@ use clap::Command;
 /// The page about the configuration file, which is also its manual page.
 const CONFIGURATION: &str = include_str!("../../docs/configuration.md");
 
-/// Writes everything below `directory`, which is made if it is not there: `man1`, `man5`, `bash`, `zsh`, `fish`.
+/// Writes everything below `directory`, which is made if it is not there: `man1`, `man5`, `man8`, `bash`, `zsh`, `fish`.
 pub fn write(directory: &Path) -> io::Result<()> {
     for program in programs() {
         pages::write(&program, &directory.join("man1"))?;
         pages::write_completions(&program, directory)?;
     }
+    pages::write_daemon(&directory.join("man8"))?;
     let page = markdown::page("tabane.toml", "5", CONFIGURATION);
     let directory = directory.join("man5");
     std::fs::create_dir_all(&directory)?;

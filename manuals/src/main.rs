@@ -1,20 +1,18 @@
 //! The binary `tabane-manuals`: writes manual pages and completions, or the sources of the book, as a step of the build.
 
-use std::io;
 use std::path::Path;
 use std::process::ExitCode;
 
-use tabane_manuals::book::{broken, lay_out};
+use tabane_manuals::book::lay_out;
 
 const ALLOWED: &str = "tabane-manuals DIRECTORY (manual pages and completions), tabane-manuals --lay-out DIRECTORY (the book's \
-                       sources, from the present directory), tabane-manuals --check-links DIRECTORY (of the book)";
+                       sources, from the present directory)";
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
     let (directory, done) = match words[..] {
         ["--lay-out", directory] => (directory, lay_out(Path::new("."), Path::new(directory))),
-        ["--check-links", directory] => (directory, check_links(Path::new(directory))),
         [directory] if !directory.starts_with('-') => {
             (directory, tabane_manuals::write(Path::new(directory)))
         }
@@ -30,9 +28,4 @@ fn main() -> ExitCode {
             ExitCode::FAILURE
         }
     }
-}
-
-fn check_links(directory: &Path) -> io::Result<()> {
-    let complaints = broken(directory)?;
-    if complaints.is_empty() { Ok(()) } else { Err(io::Error::other(complaints.join("\n"))) }
 }

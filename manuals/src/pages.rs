@@ -1,4 +1,4 @@
-//! Manual pages of section 1: one for each program and each of its commands.
+//! Manual pages of section 1: one for each program and each of its commands. And the one of the daemon, which is no command.
 
 use std::path::Path;
 use std::{fs, io};
@@ -29,12 +29,22 @@ const VARIABLES: [(&str, &str); 2] = [
     ("NO_COLOR", "Tables have no colours."),
 ];
 /// Pages that any page refers to.
-const SEE_ALSO: [(&str, &str); 5] = [
+const SEE_ALSO: [(&str, &str); 6] = [
     ("tabane", "1"),
     ("tabane-probe", "1"),
     ("tabane-web", "1"),
     ("tabane-follow", "1"),
     ("tabane.toml", "5"),
+    ("tabaned", "8"),
+];
+/// What the daemon is.
+const DAEMON: [&str; 3] = [
+    "One process of this program runs one bundle: its network device, its links and the threads that carry frames between them. Nobody \
+     types its name: `tabane up` reads the configuration and the key, hands them over and becomes this program, and so does `tabane \
+     upgrade`, which takes a running bundle over.",
+    "It stays in the foreground, logs to standard error, and runs until SIGTERM, SIGINT, `tabane down`, or another process of it takes \
+     the bundle over. Once all is open, it gives up the rights that it needs no more.",
+    "What it is asked while it runs, `tabane status` and the like ask through a socket with the name of the bundle.",
 ];
 
 /// Writes the pages of `program` and of its commands into `directory`. What stands after `tabane probe` and the like has its
@@ -53,13 +63,28 @@ pub(crate) fn write(program: &Command, directory: &Path) -> io::Result<()> {
 /// The page of one command, and those of its own commands, but for the program's, which [`write()`] names.
 fn write_all(command: &Command, has_files: bool, directory: &Path) -> io::Result<()> {
     let name = command.get_display_name().unwrap_or_else(|| command.get_name());
-    fs::write(directory.join(format!("{name}.1")), page(command, has_files)?)?;
+    fs::write(directory.join(format!("{name}.1")), page(command, name, has_files)?)?;
     let is_program = command.get_version().is_some();
     let inner = command.get_subcommands().filter(|_| !is_program);
     inner.into_iter().try_for_each(|command| write_all(command, false, directory))
 }
 
-fn page(command: &Command, has_files: bool) -> io::Result<String> {
+/// Writes the page of the daemon into `directory`: only `tabane` starts it, and it has no options.
+pub(crate) fn write_daemon(directory: &Path) -> io::Result<()> {
+    let mut page = Roff::new();
+    page.control("TH", ["tabaned", "8", "", SOURCE, MANUAL]);
+    flush_left(&mut page).control("SH", ["NAME"]).text([roman("tabaned - the daemon of one bundle")]);
+    page.control("SH", ["SYNOPSIS"]).text([bold("tabane up"), roman(" [OPTIONS] [NAME|FILE]")]);
+    page.control("SH", ["DESCRIPTION"]);
+    for paragraph in DAEMON {
+        page.control("PP", []).text([roman(paragraph)]);
+    }
+    end(&mut page, "tabaned", true);
+    fs::create_dir_all(directory)?;
+    fs::write(directory.join("tabaned.8"), page.render())
+}
+
+fn page(command: &Command, name: &str, has_files: bool) -> io::Result<String> {
     let man = Man::new(command.clone()).source(SOURCE).manual(MANUAL);
     let mut page = Vec::new();
     man.render_title(&mut page)?;
@@ -72,22 +97,26 @@ fn page(command: &Command, has_files: bool) -> io::Result<String> {
         man.render_subcommands_section(&mut page)?;
     }
     let mut rest = Roff::new();
-    if has_files {
-        entries(&mut rest, "FILES", &FILES);
-        entries(&mut rest, "ENVIRONMENT", &VARIABLES);
-    }
-    rest.control("SH", ["EXIT STATUS"]);
-    for (code, meaning) in exit_codes(command) {
-        entry(&mut rest, &code.to_string(), meaning);
-    }
-    rest.control("SH", ["SEE ALSO"]);
-    let own = command.get_display_name().unwrap_or_else(|| command.get_name());
-    let others = SEE_ALSO.iter().filter(|(name, _)| *name != own);
-    let others = others.flat_map(|(name, section)| [roman(", "), bold(*name), roman(format!("({section})"))]);
-    rest.text(others.skip(1).collect::<Vec<_>>());
+    end(&mut rest, name, has_files);
     rest.to_writer(&mut page)?;
     // Links are long words; they may be broken before each of their parts.
     Ok(String::from_utf8_lossy(&page).replace("][,", "]\\:[,"))
+}
+
+/// The last sections of the page `own`.
+fn end(page: &mut Roff, own: &str, has_files: bool) {
+    if has_files {
+        entries(page, "FILES", &FILES);
+        entries(page, "ENVIRONMENT", &VARIABLES);
+    }
+    page.control("SH", ["EXIT STATUS"]);
+    for (code, meaning) in exit_codes(own) {
+        entry(page, &code.to_string(), meaning);
+    }
+    page.control("SH", ["SEE ALSO"]);
+    let others = SEE_ALSO.iter().filter(|(name, _)| *name != own);
+    let others = others.flat_map(|(name, section)| [roman(", "), bold(*name), roman(format!("({section})"))]);
+    page.text(others.skip(1).collect::<Vec<_>>());
 }
 
 /// Words are not stretched or broken: options are long.
@@ -96,8 +125,8 @@ pub(crate) fn flush_left(page: &mut Roff) -> &mut Roff {
 }
 
 /// How a command may end: only one of them has findings.
-fn exit_codes(command: &Command) -> impl Iterator<Item = (u8, &'static str)> {
-    let has_findings = command.get_name() == "doctor";
+fn exit_codes(page: &str) -> impl Iterator<Item = (u8, &'static str)> {
+    let has_findings = page == "tabane-doctor";
     CODES.into_iter().filter(move |(_, meaning)| has_findings || !meaning.starts_with("`tabane doctor`"))
 }
 
@@ -162,6 +191,17 @@ mod tests {
         for file in fs::read_dir(directory.path()).expect("a directory").flatten() {
             assert!(names.contains(&file.file_name().into()), "{} is no command's", file.path().display());
         }
+    }
+
+    #[test]
+    fn the_daemon_has_a_page() {
+        let directory = tempfile::tempdir().expect("a directory");
+        write_daemon(directory.path()).expect("written");
+        let page = fs::read_to_string(directory.path().join("tabaned.8")).expect("a page");
+        for part in [".TH tabaned 8", ".SH FILES", ".SH \"EXIT STATUS\"", "\\fBtabane.toml\\fR(5)"] {
+            assert!(page.contains(part), "{part}: {page}");
+        }
+        assert!(!page.contains("doctor"), "{page}");
     }
 
     #[test]

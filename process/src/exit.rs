@@ -34,15 +34,15 @@ pub struct Found {
     pub count: usize,
 }
 
-/// Prints `error` on stderr, each sentence on a line of its own, and gives the exit code.
-pub fn report(error: &anyhow::Error) -> ExitCode {
+/// Prints `error` of `program` on stderr, each sentence on a line of its own, and gives the exit code.
+pub fn report(program: &str, error: &anyhow::Error) -> ExitCode {
     let (sentences, code) = match error.downcast_ref::<BadInput>() {
         Some(bad_input) => (bad_input.sentences().to_vec(), BAD_INPUT),
         None => (vec![format!("{error:#}")], code_of(error)),
     };
     for sentence in sentences {
         // If stderr is closed, the exit code is all that the command can give.
-        let _ = Stderr.write_all(format!("tabane: {}\n", one_line(&sentence)).as_bytes());
+        let _ = Stderr.write_all(format!("{program}: {}\n", one_line(&sentence)).as_bytes());
     }
     ExitCode::from(code)
 }

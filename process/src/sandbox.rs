@@ -35,7 +35,7 @@ pub fn confine_resolver(user: Option<&str>) -> anyhow::Result<()> {
 /// file, and has no sockets but those it listens on and those to bundles.
 pub fn confine_web(acts: bool) -> anyhow::Result<()> {
     // Users cannot be looked up any more afterwards.
-    tabane_api::trust::usual();
+    tabane_api::socket::usual();
     account::join(if acts { CONTROL_GROUP } else { WATCH_GROUP })?;
     capabilities::drop_all().context("cannot give up capabilities")?;
     set_dumpable_behavior(DumpableBehavior::NotDumpable).context("cannot forbid core dumps")?;

@@ -2,23 +2,14 @@
 //!
 //! A question may take seconds where a bundle hangs, so these functions are called off the server's thread.
 
-use std::io;
-
 use serde::Serialize;
 use tabane::metrics::{Asked, Format, page};
-use tabane_api::Status;
-use tabane_api::{AskError, Request};
-
-/// The status of the bundle `name`.
-pub fn status(name: &str) -> Result<Status, AskError> {
-    let answer = tabane_api::ask(name, &Request::Status)?;
-    serde_json::from_value(answer).map_err(|error| AskError::Io(io::Error::other(error)))
-}
+use tabane_api::{AskError, Status, status_of};
 
 /// These bundles, each with its status or the reason why there is none.
 pub fn all(names: Vec<String>) -> Vec<(String, Result<Status, AskError>)> {
     let ask = |name: String| {
-        let status = status(&name);
+        let status = status_of(&name);
         (name, status)
     };
     names.into_iter().map(ask).collect()

@@ -119,7 +119,6 @@ const ALLOWED: std::ops::RangeInclusive<usize> = 32..=256;
 pub(crate) struct Token(String);
 
 impl Token {
-    /// A new one.
     pub(crate) fn new() -> anyhow::Result<Self> {
         let random = Key::generate()?.hex();
         Ok(Self(random.chars().take(DIGITS).collect()))

@@ -19,19 +19,16 @@ mod serve;
 mod socket;
 
 use std::ffi::OsString;
-use std::io::{self, Write};
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
 
 use anyhow::Context;
-use clap::error::ErrorKind;
 use clap::{CommandFactory, Parser};
+use tabane::cli::print;
 use tabane_api::Present;
-use tabane_config::problem::BadInput;
 use tabane_io::Signals;
-use tabane_process::exit::report;
 
 use guard::{Guard, Token};
 use live::Live;
@@ -40,25 +37,17 @@ use socket::Socket;
 
 /// Does what the command line `arguments` asks; the first one is the program's name.
 pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
-    let done = match parse(arguments) {
-        Ok(options) => run(&options),
-        Err(error) if matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion) => {
-            say(&error.render().to_string())
-        }
-        Err(error) => Err(BadInput::new(tabane::cli::sentence(&error, "tabane web")).into()),
-    };
-    done.map_or_else(|error| report(&error), |()| ExitCode::SUCCESS)
+    tabane::cli::run("tabane", "tabane web", Options::try_parse_from(arguments), |options| run(&options))
 }
 
 /// Serves until SIGTERM or SIGINT.
 fn run(options: &Options) -> anyhow::Result<()> {
-    tabane_process::log::start()?;
     // Before any thread starts, so that none takes the signals.
     let signals = Signals::block().context("cannot wait for signals")?;
     let token = options.token()?;
     let socket = Socket::open(options)?;
     let present = Present::open().context("the kernel's list of sockets")?;
-    say(&format!("{}\n", socket.invitation(token.as_ref())))?;
+    print(&format!("{}\n", socket.invitation(token.as_ref()))).context("standard output")?;
     socket.warn();
     let guard = Guard::new(token, options.hosts.clone());
     tabane_process::sandbox::confine_web(options.allow_actions)?;
@@ -75,14 +64,6 @@ impl Options {
             None if self.socket.is_some() && !self.allow_actions => Ok(None),
             None => Ok(Some(Token::new()?)),
         }
-    }
-}
-
-/// Prints on stdout, whether or not somebody reads it.
-fn say(text: &str) -> anyhow::Result<()> {
-    match io::stdout().lock().write_all(text.as_bytes()) {
-        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(error).context("standard output"),
-        _ => Ok(()),
     }
 }
 
@@ -110,9 +91,4 @@ pub(crate) struct Options {
 /// The definition of the command line, from which manual pages and completions are made.
 pub fn command() -> clap::Command {
     Options::command()
-}
-
-/// What the command line says.
-pub(crate) fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<Options, clap::Error> {
-    Options::try_parse_from(arguments)
 }

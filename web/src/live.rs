@@ -24,12 +24,10 @@ use axum::response::sse::Event;
 use futures_core::Stream;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use serde::Serialize;
-use tabane_api::Entry;
-use tabane_api::Status;
-use tabane_api::{AskError, Present, Request, open_request};
+use tabane_api::{AskError, Entry, Present, Request, Status, open_request, status_of};
 use tokio::sync::mpsc::{Receiver, Sender, channel};
 
-use crate::bundles::{self, Shown, shown};
+use crate::bundles::{Shown, shown};
 
 /// Time between two questions for a status, as `tabane top` asks.
 const INTERVAL: Duration = Duration::from_millis(250);
@@ -174,7 +172,7 @@ impl Live {
         let (mut earlier, mut log): (Vec<Status>, Option<Log>) = (Vec::new(), None);
         while self.is_watched() {
             let asked = Instant::now();
-            match bundles::status(name) {
+            match status_of(name) {
                 Ok(status) => {
                     if log.is_none() {
                         log = Log::open(name).ok();

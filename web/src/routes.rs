@@ -24,7 +24,7 @@ use axum::routing::{get, post};
 use axum::{Json, Router, middleware};
 use serde::Deserialize;
 use serde_json::{Value, json};
-use tabane_api::{AskError, Request, Status, ask};
+use tabane_api::{AskError, Request, Status, ask_as_json};
 use tabane_proto::PolicyKind;
 
 use crate::bundles;
@@ -90,7 +90,7 @@ impl From<AskError> for Refusal {
             AskError::NotUp { .. } | AskError::NoneUp | AskError::Several { .. } => StatusCode::NOT_FOUND,
             AskError::Stranger { .. } => StatusCode::FORBIDDEN,
             AskError::Refused { .. } => StatusCode::CONFLICT,
-            AskError::Failed { .. } | AskError::Io(_) => StatusCode::BAD_GATEWAY,
+            AskError::Failed { .. } | AskError::Unknown { .. } | AskError::Io(_) => StatusCode::BAD_GATEWAY,
             AskError::NoAnswer { .. } | AskError::Busy { .. } | AskError::StillThere { .. } => {
                 StatusCode::GATEWAY_TIMEOUT
             }
@@ -185,7 +185,7 @@ async fn action(shared: &Shared, name: String, request: Request) -> Result<Json<
 }
 
 async fn question(name: String, request: Request) -> Result<Json<Value>, Refusal> {
-    apart(move || ask(&name, &request)).await.map(Json)
+    apart(move || ask_as_json(&name, &request)).await.map(Json)
 }
 
 async fn stream(State(shared): State<Arc<Shared>>) -> Result<Response, Refusal> {
@@ -240,8 +240,8 @@ mod tests {
     use futures_core::Stream;
     use http_body_util::BodyExt;
     use tabane::metrics::Format;
-    use tabane_api::Present;
-    use tabaned::control::{Listener, Server, done};
+    use tabane_api::{Answer, Present};
+    use tabaned::control::{Listener, Server};
     use tabaned::events::EventLog;
     use tower::ServiceExt;
 
@@ -294,7 +294,7 @@ mod tests {
                 // The test may have ended.
                 let _ = asked.send(request);
             }
-            done()
+            Answer::Done {}
         };
         let listener = Listener::bind(&name).expect("a free name");
         let log = Arc::new(EventLog::new().expect("an eventfd"));

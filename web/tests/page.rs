@@ -37,7 +37,6 @@ fn run(program: &str, arguments: &[&str]) -> Result<(), Failed> {
     if output.status.success() { Ok(()) } else { Err(String::from_utf8_lossy(&said).into_owned().into()) }
 }
 
-/// The files of a folder.
 fn files(folder: &Path) -> Result<BTreeMap<String, Vec<u8>>, Failed> {
     let entries = fs::read_dir(folder)?.map(|entry| {
         let entry = entry?;

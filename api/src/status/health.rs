@@ -9,8 +9,16 @@ use super::speed::{is_below_expected, slow};
 use super::{LinkStatus, PathState, PathStatus, PeerStatus, Status};
 use crate::entry::Entry;
 
-/// A path that loses so much of what it carries is not well, in percent.
-const LOSS_PERCENT: f64 = 5.0;
+// The bounds of all who judge: status, `top`, `why`, `doctor`, metrics and the page.
+
+/// A path carries all that it can from this part of its rate on, in percent.
+pub const FULL_PERCENT: u64 = 80;
+/// Lost cells, in percent: from here on the figure is marked, and names what limits a path that is not full.
+pub const LOSS_MARKED: f64 = 1.0;
+/// From here on `doctor` finds the loss, and `why` names it where nothing else limits: less may be noise of a moment.
+pub const LOSS_FOUND: f64 = 2.0;
+/// From here on the link is not well: what is sent again costs the others more than it carries.
+pub const LOSS_HEAVY: f64 = 5.0;
 
 /// The judgement of a bundle.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -204,7 +212,7 @@ fn fault<'a>(status: &'a Status, link: &LinkStatus) -> Option<Fault<'a>> {
     let Some((peer, _)) = bad else {
         let here = status.peers.iter().flat_map(|peer| &peer.paths).filter(|path| path.link == link.link);
         let lost = here.map(|path| path.loss_percent).fold(0.0, f64::max);
-        if lost >= LOSS_PERCENT {
+        if lost >= LOSS_HEAVY {
             return found("loss", format!("{nic} loses {lost:.1} % of its cells"), None);
         }
         let (peer, what) = slow(status, link)?;

@@ -116,7 +116,7 @@ impl LinkChange {
             LinkChange::Resume { bundle, link } => {
                 remote::change_link(&bundle.meant()?, &Request::LinkResume { link })
             }
-            LinkChange::Set { bundle, link } => remote::set(&bundle.meant()?, &Request::LinkSet { link }),
+            LinkChange::Set { bundle, link } => remote::change(&bundle.meant()?, &Request::LinkSet { link }),
         }
     }
 }
@@ -126,11 +126,11 @@ impl PeerChange {
         match self {
             PeerChange::Add { words } => {
                 let (name, [link, peer]) = words::with_two(words)?;
-                remote::set(&name, &Request::PeerAdd { link, peer })
+                remote::change(&name, &Request::PeerAdd { link, peer })
             }
             PeerChange::Remove { words } => {
                 let (name, [link, peer]) = words::with_two(words)?;
-                remote::set(&name, &Request::PeerRemove { link, peer })
+                remote::change(&name, &Request::PeerRemove { link, peer })
             }
         }
     }
@@ -140,8 +140,12 @@ impl ClassChange {
     pub(super) fn execute(self) -> anyhow::Result<()> {
         match self {
             ClassChange::List { bundle } => remote::list_classes(&bundle.meant()?),
-            ClassChange::Add { bundle, class, before } => remote::add_class(&bundle.meant()?, class, before),
-            ClassChange::Remove { bundle, number } => remote::remove_class(&bundle.meant()?, number),
+            ClassChange::Add { bundle, class, before } => {
+                remote::change_class(&bundle.meant()?, &Request::ClassAdd { class, before })
+            }
+            ClassChange::Remove { bundle, number } => {
+                remote::change_class(&bundle.meant()?, &Request::ClassRemove { number })
+            }
         }
     }
 }

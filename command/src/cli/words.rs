@@ -8,7 +8,7 @@ use tabane_engine::receive::Method;
 use tabane_io::tap::is_device_name;
 use tabane_proto::PolicyKind;
 
-use crate::locate::is_file;
+use crate::source::is_file;
 
 /// A bundle and a file, each of which may be left out.
 #[derive(Args, Debug)]

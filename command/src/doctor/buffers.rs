@@ -162,6 +162,6 @@ mod tests {
     #[test]
     fn a_round_trip_of_the_example_is_in_flight() {
         // 1 Gbit/s for 85 us and a queue of 1 ms.
-        assert_eq!(in_flight(&crate::example::example()), 135_625);
+        assert_eq!(in_flight(&crate::screen::example()), 135_625);
     }
 }

@@ -63,21 +63,11 @@ pub(super) fn judge(facts: &Facts) -> Area {
         Ok(Datagrams { segments, merges }) => {
             area.find((!segments).then(|| {
                 let costs = "each cell takes a system call: about three times the processor time of sending";
-                Finding::new(
-                    "no-udp-segment",
-                    "the kernel does not know UDP_SEGMENT",
-                    costs,
-                    "boot Linux 4.18 or later (`uname -r` shows this one)",
-                )
+                outdated("no-udp-segment", "the kernel does not know UDP_SEGMENT", costs, "4.18")
             }));
             area.find((!merges).then(|| {
                 let costs = "each cell is received by itself: about twice the processor time of receiving";
-                Finding::new(
-                    "no-udp-gro",
-                    "the kernel does not know UDP_GRO",
-                    costs,
-                    "boot Linux 5.0 or later (`uname -r` shows this one)",
-                )
+                outdated("no-udp-gro", "the kernel does not know UDP_GRO", costs, "5.0")
             }));
         }
         Err(why) => area.miss(format!("UDP_SEGMENT and UDP_GRO: {why}")),
@@ -86,26 +76,31 @@ pub(super) fn judge(facts: &Facts) -> Area {
     area
 }
 
+/// What a newer kernel would do.
+fn outdated(check: &'static str, what: &str, costs: &str, release: &str) -> Finding {
+    Finding::new(check, what, costs, format!("boot Linux {release} or later (`uname -r` shows this one)"))
+}
+
 fn judge_device(facts: &Facts, area: &mut Area) {
     match &facts.device {
         Ok(offload) => {
             area.find((!offload.tso).then(|| {
                 let costs = "TCP enters the device in frames of its MTU: several times the processor time";
-                Finding::new(
+                outdated(
                     "no-tso-at-device",
                     "the kernel's TAP device takes no superframes of TCP",
                     costs,
-                    "boot Linux 4.18 or later (`uname -r` shows this one)",
+                    "4.18",
                 )
             }));
             area.find((!offload.uso && offload.tso).then(|| {
                 let costs =
                     "QUIC and other UDP that is sent by superframes enters the device datagram by datagram";
-                Finding::new(
+                outdated(
                     "no-uso-at-device",
                     "the kernel's TAP device takes no superframes of UDP",
                     costs,
-                    "boot Linux 6.2 or later (`uname -r` shows this one)",
+                    "6.2",
                 )
             }));
         }

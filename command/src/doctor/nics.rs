@@ -59,7 +59,6 @@ pub(super) struct State {
     pub(super) counted: NicStatistics,
     /// How often its carrier was lost: in the last ten minutes, as the bundle tells, or else while it was watched.
     pub(super) flaps: usize,
-    /// IPv6 there.
     pub(super) ipv6: Ipv6,
 }
 

@@ -5,13 +5,11 @@ mod gather;
 mod tests;
 
 pub(super) use gather::gather;
-use tabane_api::status::PathState;
+use tabane_api::status::{LOSS_FOUND, PathState};
 use tabane_io::knock::Knock;
 
-use super::report::{Area, Finding};
+use super::report::{Area, Finding, open_port};
 
-/// Percent of the cells that a sound path loses at most.
-const LOSS_MAX: f64 = 1.5;
 /// Cells that were lost on the way here, at least: fewer are noise.
 const LOST_LEAST: u64 = 5;
 
@@ -65,8 +63,7 @@ struct Silent {
 
 pub(super) fn judge(facts: &Facts) -> Area {
     let up = facts.paths.iter().filter(|path| path.is_up()).count();
-    let mut area =
-        Area::new("paths", format!("{up} of {} up, none loses more than {LOSS_MAX} %", facts.paths.len()));
+    let mut area = Area::new("paths", format!("{up} of {} up, none loses {LOSS_FOUND} %", facts.paths.len()));
     for path in &facts.paths {
         if path.is_up() {
             area.find(judge_mtu(path));
@@ -80,9 +77,7 @@ pub(super) fn judge(facts: &Facts) -> Area {
             (
                 "no peer was ever seen there, although another machine's datagrams arrive at the wire: a firewall of this machine \
               stops them",
-                format!(
-                    "nft insert rule inet filter input iifname \"{nic}\" udp dport {port} accept (`nft list ruleset` shows what stops it)"
-                ),
+                open_port("input iifname", nic, *port),
             )
         } else {
             (
@@ -118,8 +113,7 @@ fn judge_down(path: &Path, links: usize) -> Finding {
         }
         (Some(Knock::Forbidden), ..) => {
             let what = format!("this machine does not let datagrams to {peer} leave");
-            let mend =
-                format!("nft insert rule inet filter output oifname \"{nic}\" udp dport {port} accept");
+            let mend = open_port("output oifname", nic, port);
             Finding::new("port-closed-here", what, costs, mend)
         }
         (_, PathState::Down, PathState::Down) => {
@@ -144,7 +138,7 @@ fn judge_down(path: &Path, links: usize) -> Finding {
             let what = format!(
                 "datagrams of {peer} arrive at the wire and not at the daemon: a firewall of this machine stops them"
             );
-            let mend = format!("nft insert rule inet filter input iifname \"{nic}\" udp dport {port} accept");
+            let mend = open_port("input iifname", nic, port);
             Finding::new("port-closed-here", what, costs, mend)
         }
         _ => {
@@ -191,8 +185,8 @@ fn judge_mtu(path: &Path) -> Option<Finding> {
 fn judge_loss(path: &Path) -> Option<Finding> {
     let (nic, peer) = (&path.nic, &path.peer);
     let lost_here = path.lost as f64 * 100.0 / (path.received + path.lost).max(1) as f64;
-    let is_lost_here = !path.is_explained && path.lost >= LOST_LEAST && lost_here > LOSS_MAX;
-    let what = match (path.loss > LOSS_MAX, is_lost_here) {
+    let is_lost_here = !path.is_explained && path.lost >= LOST_LEAST && lost_here >= LOSS_FOUND;
+    let what = match (path.loss >= LOSS_FOUND, is_lost_here) {
         (true, true) => format!(
             "loses {:.1} % of the cells to {peer} and {lost_here:.1} % of those from there",
             path.loss

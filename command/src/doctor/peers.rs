@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 pub(super) use overheard::{Ears, Overheard};
 
-use super::report::{Area, Finding, listed};
+use super::report::{Area, Finding, listed, open_port};
 use super::subject::{Bundle, Medium, Subject};
 
 /// What is known of those who greet.
@@ -91,9 +91,7 @@ fn why_nobody(facts: &Facts) -> Finding {
     if let Some((nic, port)) = heard.own_port.first_key_value() {
         let what =
             "greetings arrive at its wire and do not reach the daemon: a firewall of this machine stops them";
-        let mend = format!(
-            "nft insert rule inet filter input iifname \"{nic}\" udp dport {port} accept (`nft list ruleset` shows what stops it)"
-        );
+        let mend = open_port("input iifname", nic, *port);
         return Finding::new("greetings-blocked", what, costs, mend).about(nic).likely();
     }
     if let Some(port) = heard.other_ports.first() {

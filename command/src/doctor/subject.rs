@@ -4,15 +4,14 @@ use std::net::{IpAddr, SocketAddr};
 use std::path::Path;
 
 use tabane_api::status::LinkStatus;
-use tabane_api::{AskError, Status};
+use tabane_api::{AskError, Status, status_of};
 use tabane_config::address::is_ipv6_link_local;
 use tabane_config::problem::BadInput;
 use tabane_config::settings::Settings;
 use tabane_config::{Config, PORT, names_window};
 
 use super::Asked;
-use crate::locate::is_file;
-use crate::remote::status_of;
+use crate::source::is_file;
 
 /// The status of a running bundle.
 pub(crate) type Bundle = Status;
@@ -65,15 +64,13 @@ impl Subject {
     }
 
     fn running(name: Option<String>) -> anyhow::Result<Self> {
-        let running = tabane_api::meant(name)
-            .map_err(anyhow::Error::new)
-            .and_then(|name| Ok((status_of(&name)?, name)));
-        let (status, name) = running.map_err(|error| match error.downcast_ref() {
-            Some(AskError::NotUp { .. } | AskError::NoneUp) => BadInput::new(format!(
+        let running = tabane_api::meant(name).and_then(|name| Ok((status_of(&name)?, name)));
+        let (status, name) = running.map_err(|error| match error {
+            AskError::NotUp { .. } | AskError::NoneUp => BadInput::new(format!(
                 "{error}; before one is: `tabane doctor --nic NIC`, or a configuration file (`./FILE`, `FILE.toml`)"
             ))
             .into(),
-            _ => error,
+            _ => anyhow::Error::new(error),
         })?;
         let links = status
             .links
@@ -122,7 +119,7 @@ impl Subject {
 
     /// The running bundle as it is now.
     pub(crate) fn status(&self) -> anyhow::Result<Option<Status>> {
-        self.bundle.as_ref().map(|bundle| status_of(&bundle.name)).transpose()
+        Ok(self.bundle.as_ref().map(|bundle| status_of(&bundle.name)).transpose()?)
     }
 
     /// The NICs, each once.
@@ -191,7 +188,7 @@ mod tests {
 
     #[test]
     fn the_medium_of_a_link_follows_from_its_endpoint() {
-        let status = crate::example::example();
+        let status = crate::screen::example();
         let mut named = status.clone();
         named.peers[0].paths[0].endpoint = "192.0.2.7:7420".to_owned();
         let of = |local: &str, kind: &str| {

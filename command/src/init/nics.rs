@@ -17,7 +17,6 @@ pub(super) struct Found {
     name: String,
     /// In Mbit/s, if the kernel knows it.
     speed: Option<u32>,
-    /// It is up.
     up: bool,
     carrier: bool,
     /// It is a device of its own, and not made by the kernel.

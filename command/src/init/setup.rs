@@ -1,24 +1,23 @@
-//! The files of a bundle, `NAME.toml` and `NAME.key`: written, started, and deleted again.
+//! The files of a bundle, `NAME.toml` and `NAME.key`: written, started as a service, and deleted again.
 
 use std::fmt::Write as _;
 use std::fs::{self, OpenOptions};
 use std::io::Write as _;
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use anyhow::Context;
+use anyhow::{Context, ensure};
 use tabane_api::AskError;
+use tabane_api::origin::{DIRECTORY, file_of_service};
 use tabane_config::key::Owner;
 use tabane_config::problem::BadInput;
 use tabane_config::settings::Settings;
 use tabane_config::{Cidr, Config, LinkConfig};
 
-use super::service;
 use super::token::Token;
 
-/// Where the configurations of bundles are.
-pub(crate) const DIRECTORY: &str = "/etc/tabane";
 /// How long a bundle may take to end.
 const DOWN_WAIT: Duration = Duration::from_secs(5);
 
@@ -51,8 +50,8 @@ impl Setup<'_> {
         }
         let mut done = format!("wrote {file} and {}\n", key.display());
         let in_place = self.file.parent() == Some(Path::new(DIRECTORY));
-        if start && in_place && service::is_there() {
-            service::start(name)?;
+        if start && in_place && has_service() {
+            start_service(name)?;
             writeln!(
                 done,
                 "{name} is up, now and after each start of the machine; `tabane status` shows it"
@@ -104,12 +103,12 @@ impl Setup<'_> {
 
 /// Ends the bundle `name`, disables its service, and deletes its files; returns what was done, for people.
 pub(super) fn forget(name: &str) -> anyhow::Result<String> {
-    let file = Path::new(DIRECTORY).join(format!("{name}.toml"));
+    let file = file_of_service(name);
     if !file.exists() {
         let why = format!("{} does not exist; allowed: the name of a bundle that has one", file.display());
         return Err(BadInput::new(format!("{name}: {why}")).into());
     }
-    if !service::stop(name)? {
+    if !stop_service(name)? {
         match tabane_api::stop(name, DOWN_WAIT) {
             Ok(()) | Err(AskError::NotUp { .. }) => {}
             Err(error) => return Err(error.into()),
@@ -139,4 +138,47 @@ fn write_new(path: &Path, text: &str) -> anyhow::Result<()> {
     let file = OpenOptions::new().write(true).create_new(true).mode(0o644).open(path);
     let written = file.and_then(|mut file| file.write_all(text.as_bytes()).and_then(|()| file.sync_all()));
     written.with_context(|| format!("{} cannot be written", path.display()))
+}
+
+// The service manager: systemd, where it runs and knows the unit.
+
+/// The unit of a bundle.
+fn unit(name: &str) -> String {
+    format!("tabane@{name}.service")
+}
+
+/// Whether systemd runs here and has the unit.
+fn has_service() -> bool {
+    Path::new("/run/systemd/system").is_dir() && succeeds(&["cat", "tabane@.service"])
+}
+
+/// Starts the bundle's service, now and with the machine; waits until the bundle is up.
+fn start_service(name: &str) -> anyhow::Result<()> {
+    let unit = unit(name);
+    let status = Command::new("systemctl").args(["enable", "--now", "--quiet", &unit]).status();
+    let started = status.context("systemctl")?.success();
+    ensure!(started, "{unit} does not start; `journalctl -u {unit}` says why");
+    Ok(())
+}
+
+/// Ends the bundle's service and does not start it again; whether there was one.
+fn stop_service(name: &str) -> anyhow::Result<bool> {
+    if !has_service() {
+        return Ok(false);
+    }
+    let unit = unit(name);
+    let known = succeeds(&["is-enabled", &unit]) || succeeds(&["is-active", &unit]);
+    if known {
+        let status = Command::new("systemctl").args(["disable", "--now", "--quiet", &unit]).status();
+        ensure!(
+            status.context("systemctl")?.success(),
+            "{unit} does not end; `systemctl status {unit}` says why"
+        );
+    }
+    Ok(known)
+}
+
+fn succeeds(arguments: &[&str]) -> bool {
+    let run = Command::new("systemctl").args(arguments).stdout(Stdio::null()).stderr(Stdio::null()).status();
+    run.is_ok_and(|status| status.success())
 }

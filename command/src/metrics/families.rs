@@ -59,269 +59,165 @@ type OfPath = fn(&PathStatus) -> Said;
 /// How a path may be.
 const PATH_STATES: [&str; 6] = ["up", "suspect", "drained", "in-only", "out-only", "down"];
 
-pub(super) const OF_BUNDLE: &[Row<OfBundle>] = &[
-    Row(
-        "bundle_info",
-        Kind::Info,
-        &["node", "policy", "receive", "security"],
-        "What the bundle is: its identity, its policy, its receive engine, and how cells are protected.",
-        |status| {
-            let Status { node, policy, receive, security, .. } = status;
-            info([node, policy, receive, security])
-        },
-    ),
-    Row("health", Kind::States, &[], "How the bundle is, in one word.", |status| {
+/// A table of metrics: above each what it says; then its name without prefix, its type, further labels, and what it says of a subject.
+macro_rules! families {
+    ($table:ident: $of:ident; $($(#[doc = $help:literal])+ $name:ident: $kind:ident $([$($label:literal),+])?, $value:expr;)+) => {
+        pub(super) const $table: &[Row<$of>] = &[$(
+            Row(stringify!($name), Kind::$kind, &[$($($label),+)?], concat!($($help),+).trim_ascii(), $value),
+        )+];
+    };
+}
+
+families! {
+    OF_BUNDLE: OfBundle;
+
+    /// What the bundle is: its identity, its policy, its receive engine, and how cells are protected.
+    bundle_info: Info ["node", "policy", "receive", "security"], |status| {
+        let Status { node, policy, receive, security, .. } = status;
+        info([node, policy, receive, security])
+    };
+    /// How the bundle is, in one word.
+    health: States, |status| {
         let word = match status.health.state {
             State::Healthy => "healthy",
             State::Degraded => "degraded",
             State::NoPeer => "no-peer",
         };
         states(["healthy", "degraded", "no-peer"], Some(word))
-    }),
-    Row(
-        "redundancy_lost",
-        Kind::Gauge,
-        &[],
-        "Whether some peer is reached over one link or none, although the bundle has several.",
-        |status| flag(status.health.redundancy_lost),
-    ),
-    Row(
-        "below_expected_speed",
-        Kind::Gauge,
-        &[],
-        "Whether the links carry less than 80 % of what they should together to some peer.",
-        |status| flag(status.health.below_expected_speed),
-    ),
-    Row("links", Kind::Gauge, &[], "Links of this node.", |status| count(status.links.len())),
-    Row("peers", Kind::Gauge, &[], "Peers that have joined.", |status| count(status.peers.len())),
-    Row("workers", Kind::Gauge, &[], "Workers, and queues of the device.", |status| {
-        whole(status.workers.into())
-    }),
-    Row("device_mtu_bytes", Kind::Gauge, &[], "MTU of the device.", |status| whole(status.mtu.into())),
-    Row("cell_bytes", Kind::Gauge, &[], "Length of a full cell, header included.", |status| {
-        whole(status.cell_bytes.into())
-    }),
-    Row(
-        "changes_by_hand",
-        Kind::Gauge,
-        &[],
-        "How many things are in force and not in the configuration file.",
-        |status| count(status.changed_by_hand.len()),
-    ),
-    Row("troubles", Kind::Gauge, &["event"], "Events whose state lasts, by their kind.", |status| {
+    };
+    /// Whether some peer is reached over one link or none, although the bundle has several.
+    redundancy_lost: Gauge, |status| flag(status.health.redundancy_lost);
+    /// Whether the links carry less than 80 % of what they should together to some peer.
+    below_expected_speed: Gauge, |status| flag(status.health.below_expected_speed);
+    /// Links of this node.
+    links: Gauge, |status| count(status.links.len());
+    /// Peers that have joined.
+    peers: Gauge, |status| count(status.peers.len());
+    /// Workers, and queues of the device.
+    workers: Gauge, |status| whole(status.workers.into());
+    /// MTU of the device.
+    device_mtu_bytes: Gauge, |status| whole(status.mtu.into());
+    /// Length of a full cell, header included.
+    cell_bytes: Gauge, |status| whole(status.cell_bytes.into());
+    /// How many things are in force and not in the configuration file.
+    changes_by_hand: Gauge, |status| count(status.changed_by_hand.len());
+    /// Events whose state lasts, by their kind.
+    troubles: Gauge ["event"], |status| {
         let lasts = |kind: &str| status.troubles.iter().filter(|trouble| trouble.what == kind).count();
         let kinds = ["link-down", "link-suspect", "nic-gone", "stranger", "peer-refused"];
         kinds.iter().flat_map(|kind| labelled(kind, lasts(kind) as u64)).collect()
-    }),
-    Row("events_total", Kind::Counter, &["event"], "Events, by what happened.", |status| {
+    };
+    /// Events, by what happened.
+    events_total: Counter ["event"], |status| {
         let counted = |kind: &str| status.event_counts.get(kind).copied().unwrap_or(0);
         let kinds = KINDS.iter().map(|(kind, _)| kind).filter(|kind| **kind != "skipped");
         kinds.flat_map(|kind| labelled(kind, counted(kind))).collect()
-    }),
-];
+    };
+}
 
-pub(super) const OF_LINK: &[Row<OfLink>] = &[
-    Row(
-        "link_info",
-        Kind::Info,
-        &["kind", "local"],
-        "What moves the cells of the link, and where its first worker listens.",
-        |of| info([&of.link.kind, &of.link.local]),
-    ),
-    Row("link_carrier", Kind::Gauge, &[], "Whether the NIC has a carrier.", |of| flag(of.link.carrier)),
-    Row("link_drained", Kind::Gauge, &[], "Whether this node drains the link.", |of| flag(of.link.drained)),
-    Row("link_fault", Kind::States, &[], "Why the link is not well; all are 0 while it is.", |of| {
-        states(REASONS.map(|(reason, _)| reason), of.reason)
-    }),
-    Row("link_mtu_bytes", Kind::Gauge, &[], "MTU of the NIC.", |of| whole(of.link.mtu.into())),
-    Row(
-        "link_stated_rate_bytes_per_second",
-        Kind::Gauge,
-        &[],
-        "The rate that the user states for what this node sends over the link.",
-        |of| known(of.link.stated_bps, 8),
-    ),
-    Row("link_nic_speed_bytes_per_second", Kind::Gauge, &[], "Speed of the NIC, as it says.", |of| {
-        known(of.link.speed_bps, 8)
-    }),
-    Row(
-        "link_reclaimed_frames_total",
-        Kind::Counter,
-        &["by"],
-        "Frames sent by AF_XDP that the kernel gave back, at the next send or by an interrupt.",
-        |of| {
-            let Some(counted) = &of.link.completion else { return Vec::new() };
-            let ways =
-                [("sends", counted.reclaimed_at_sends), ("interrupts", counted.reclaimed_by_interrupts)];
-            ways.into_iter().flat_map(|(way, frames)| labelled(way, frames)).collect()
-        },
-    ),
-    Row(
-        "link_reclaim_refused_total",
-        Kind::Counter,
-        &[],
-        "Runs of frames for which AF_XDP had no room.",
-        |of| of.link.completion.as_ref().map_or_else(Vec::new, |counted| whole(counted.refused)),
-    ),
-];
+families! {
+    OF_LINK: OfLink;
 
-pub(super) const OF_PEER: &[Row<OfPeer>] = &[
-    Row(
-        "peer_info",
-        Kind::Info,
-        &["cipher_sent", "cipher_received"],
-        "A peer that has joined, and the ciphers of both directions; none where cells are not sealed.",
-        |peer| {
-            let sealed = peer.sealed.as_ref();
-            let [sent, received] =
-                [sealed.map(|seal| &seal.cipher_sent), sealed.map(|seal| &seal.cipher_received)]
-                    .map(|cipher| cipher.map_or("none", String::as_str));
-            info([sent, received])
-        },
-    ),
-    Row("peer_kernel_path", Kind::Gauge, &[], "Whether frames to the peer take the kernel path.", |peer| {
-        flag(peer.kernel_path)
-    }),
-    Row("peer_paths", Kind::Gauge, &[], "Paths to the peer.", |peer| count(peer.paths.len())),
-    Row("peer_paths_up", Kind::Gauge, &[], "Paths to the peer that work both ways.", |peer| {
-        count(peer.paths.iter().filter(|path| is_up(path)).count())
-    }),
-    Row(
-        "peer_reorder_timeout_seconds",
-        Kind::Gauge,
-        &[],
-        "How long the first worker waits for a gap among the peer's cells.",
-        |peer| known(peer.reorder_timeout_us, MICRO),
-    ),
-    Row(
-        "peer_keys_age_seconds",
-        Kind::Gauge,
-        &[],
-        "Age of the session's keys, which are renewed after 120 s; the session ends at 360 s.",
-        |peer| peer.sealed.as_ref().map_or_else(Vec::new, |seal| whole(seal.age_s)),
-    ),
-    Row(
-        "peer_keys_epoch",
-        Kind::Gauge,
-        &[],
-        "Epoch of the session's keys: 1 at first, one more after each change, 1 again after 255.",
-        |peer| peer.sealed.as_ref().map_or_else(Vec::new, |seal| whole(seal.epoch.into())),
-    ),
-];
+    /// What moves the cells of the link, and where its first worker listens.
+    link_info: Info ["kind", "local"], |of| info([&of.link.kind, &of.link.local]);
+    /// Whether the NIC has a carrier.
+    link_carrier: Gauge, |of| flag(of.link.carrier);
+    /// Whether this node drains the link.
+    link_drained: Gauge, |of| flag(of.link.drained);
+    /// Why the link is not well; all are 0 while it is.
+    link_fault: States, |of| states(REASONS.map(|(reason, _)| reason), of.reason);
+    /// MTU of the NIC.
+    link_mtu_bytes: Gauge, |of| whole(of.link.mtu.into());
+    /// The rate that the user states for what this node sends over the link.
+    link_stated_rate_bytes_per_second: Gauge, |of| known(of.link.stated_bps, 8);
+    /// Speed of the NIC, as it says.
+    link_nic_speed_bytes_per_second: Gauge, |of| known(of.link.speed_bps, 8);
+    /// Frames sent by AF_XDP that the kernel gave back, at the next send or by an interrupt.
+    link_reclaimed_frames_total: Counter ["by"], |of| {
+        let Some(counted) = &of.link.completion else { return Vec::new() };
+        let ways =
+            [("sends", counted.reclaimed_at_sends), ("interrupts", counted.reclaimed_by_interrupts)];
+        ways.into_iter().flat_map(|(way, frames)| labelled(way, frames)).collect()
+    };
+    /// Runs of frames for which AF_XDP had no room.
+    link_reclaim_refused_total: Counter,
+        |of| of.link.completion.as_ref().map_or_else(Vec::new, |counted| whole(counted.refused));
+}
 
-pub(super) const OF_PATH: &[Row<OfPath>] = &[
-    Row("path_state", Kind::States, &[], "How the path works, in one word.", |path| {
+families! {
+    OF_PEER: OfPeer;
+
+    /// A peer that has joined, and the ciphers of both directions; none where cells are not sealed.
+    peer_info: Info ["cipher_sent", "cipher_received"], |peer| {
+        let sealed = peer.sealed.as_ref();
+        let [sent, received] =
+            [sealed.map(|seal| &seal.cipher_sent), sealed.map(|seal| &seal.cipher_received)]
+                .map(|cipher| cipher.map_or("none", String::as_str));
+        info([sent, received])
+    };
+    /// Whether frames to the peer take the kernel path.
+    peer_kernel_path: Gauge, |peer| flag(peer.kernel_path);
+    /// Paths to the peer.
+    peer_paths: Gauge, |peer| count(peer.paths.len());
+    /// Paths to the peer that work both ways.
+    peer_paths_up: Gauge, |peer| count(peer.paths.iter().filter(|path| is_up(path)).count());
+    /// How long the first worker waits for a gap among the peer's cells.
+    peer_reorder_timeout_seconds: Gauge, |peer| known(peer.reorder_timeout_us, MICRO);
+    /// Age of the session's keys, which are renewed after 120 s; the session ends at 360 s.
+    peer_keys_age_seconds: Gauge, |peer| peer.sealed.as_ref().map_or_else(Vec::new, |seal| whole(seal.age_s));
+    /// Epoch of the session's keys: 1 at first, one more after each change, 1 again after 255.
+    peer_keys_epoch: Gauge, |peer| peer.sealed.as_ref().map_or_else(Vec::new, |seal| whole(seal.epoch.into()));
+}
+
+families! {
+    OF_PATH: OfPath;
+
+    /// How the path works, in one word.
+    path_state: States, |path| {
         let state = path.state().replace(' ', "-");
         states(PATH_STATES, PATH_STATES.into_iter().find(|known| *known == state))
-    }),
-    Row("path_rtt_seconds", Kind::Gauge, &[], "Round-trip time.", |path| known(path.rtt_us, MICRO)),
-    Row(
-        "path_skew_seconds",
-        Kind::Gauge,
-        &[],
-        "How much later than on the fastest path cells arrive.",
-        |path| known(path.skew_us, MICRO),
-    ),
-    Row(
-        "path_delay_variation_seconds",
-        Kind::Gauge,
-        &[],
-        "By how much the path's delay varies; absent while it is taken for steady.",
-        |path| known(path.variation_us, MICRO),
-    ),
-    Row(
-        "path_loss_ratio",
-        Kind::Gauge,
-        &[],
-        "Share of the cells to the peer that was lost lately.",
-        |path| vec![(Vec::new(), Number::Real(path.loss_percent / 100.0))],
-    ),
-    Row(
-        "path_rate_bytes_per_second",
-        Kind::Gauge,
-        &[],
-        "Rate of the path's bottleneck, measured or stated.",
-        |path| known(path.rate_bps, 8),
-    ),
-    Row(
-        "path_congested",
-        Kind::Gauge,
-        &[],
-        "Whether the window of what may be on the way held cells back within 250 ms.",
-        |path| flag(path.congested),
-    ),
-    Row("path_queue_bytes", Kind::Gauge, &[], "Bytes that wait for the path's link.", |path| {
-        whole(path.queued_bytes)
-    }),
-    Row(
-        "path_queue_behind_seconds",
-        Kind::Gauge,
-        &[],
-        "How long cells wait behind the NIC: in a router's queue, or at the peer until it reads them.",
-        |path| known(Some(path.queue_behind_us), MICRO),
-    ),
-    Row("path_mtu_bytes", Kind::Gauge, &[], "The largest packet that is known to arrive.", |path| {
-        known(path.mtu.map(u64::from), 1)
-    }),
-    Row(
-        "path_nics_mtu_bytes",
-        Kind::Gauge,
-        &[],
-        "The largest packet that the NICs at both ends take.",
-        |path| known(path.mtu_of_nics.map(u64::from), 1),
-    ),
-    Row("path_sent_bytes_total", Kind::Counter, &[], "Bytes of data cells sent to the peer.", |path| {
-        whole(path.bytes_sent)
-    }),
-    Row(
-        "path_received_bytes_total",
-        Kind::Counter,
-        &[],
-        "Bytes of data cells received from the peer.",
-        |path| whole(path.bytes_received),
-    ),
-    Row(
-        "path_kernel_bytes_total",
-        Kind::Counter,
-        &["direction"],
-        "Bytes that the kernel path has carried, Ethernet headers included.",
-        |path| by_direction(path, |kernel| [kernel.bytes_sent, kernel.bytes_received]),
-    ),
-    Row(
-        "path_kernel_frames_total",
-        Kind::Counter,
-        &["direction"],
-        "Frames that the kernel path has carried; a superframe counts once.",
-        |path| by_direction(path, |kernel| [kernel.frames_sent, kernel.frames_received]),
-    ),
-    Row("path_sent_cells_total", Kind::Counter, &[], "Cells sent to the peer, of every kind.", |path| {
-        whole(path.cells_sent)
-    }),
-    Row(
-        "path_received_cells_total",
-        Kind::Counter,
-        &[],
-        "Cells received from the peer, of every kind.",
-        |path| whole(path.cells_received),
-    ),
-    Row(
-        "path_lost_cells_total",
-        Kind::Counter,
-        &[],
-        "Cells of the peer that were lost on the way.",
-        |path| whole(path.cells_lost),
-    ),
-    Row("path_reports_total", Kind::Counter, &[], "The peer's reports about this node's cells.", |path| {
-        whole(path.reports)
-    }),
-    Row(
-        "path_reports_behind_total",
-        Kind::Counter,
-        &[],
-        "Reports that said that cells still waited in the peer's socket.",
-        |path| whole(path.reports_behind),
-    ),
-];
+    };
+    /// Round-trip time.
+    path_rtt_seconds: Gauge, |path| known(path.rtt_us, MICRO);
+    /// How much later than on the fastest path cells arrive.
+    path_skew_seconds: Gauge, |path| known(path.skew_us, MICRO);
+    /// By how much the path's delay varies; absent while it is taken for steady.
+    path_delay_variation_seconds: Gauge, |path| known(path.variation_us, MICRO);
+    /// Share of the cells to the peer that was lost lately.
+    path_loss_ratio: Gauge, |path| vec![(Vec::new(), Number::Real(path.loss_percent / 100.0))];
+    /// Rate of the path's bottleneck, measured or stated.
+    path_rate_bytes_per_second: Gauge, |path| known(path.rate_bps, 8);
+    /// Whether the window of what may be on the way held cells back within 250 ms.
+    path_congested: Gauge, |path| flag(path.congested);
+    /// Bytes that wait for the path's link.
+    path_queue_bytes: Gauge, |path| whole(path.queued_bytes);
+    /// How long cells wait behind the NIC: in a router's queue, or at the peer until it reads them.
+    path_queue_behind_seconds: Gauge, |path| known(Some(path.queue_behind_us), MICRO);
+    /// The largest packet that is known to arrive.
+    path_mtu_bytes: Gauge, |path| known(path.mtu.map(u64::from), 1);
+    /// The largest packet that the NICs at both ends take.
+    path_nics_mtu_bytes: Gauge, |path| known(path.mtu_of_nics.map(u64::from), 1);
+    /// Bytes of data cells sent to the peer.
+    path_sent_bytes_total: Counter, |path| whole(path.bytes_sent);
+    /// Bytes of data cells received from the peer.
+    path_received_bytes_total: Counter, |path| whole(path.bytes_received);
+    /// Bytes that the kernel path has carried, Ethernet headers included.
+    path_kernel_bytes_total: Counter ["direction"],
+        |path| by_direction(path, |kernel| [kernel.bytes_sent, kernel.bytes_received]);
+    /// Frames that the kernel path has carried; a superframe counts once.
+    path_kernel_frames_total: Counter ["direction"],
+        |path| by_direction(path, |kernel| [kernel.frames_sent, kernel.frames_received]);
+    /// Cells sent to the peer, of every kind.
+    path_sent_cells_total: Counter, |path| whole(path.cells_sent);
+    /// Cells received from the peer, of every kind.
+    path_received_cells_total: Counter, |path| whole(path.cells_received);
+    /// Cells of the peer that were lost on the way.
+    path_lost_cells_total: Counter, |path| whole(path.cells_lost);
+    /// The peer's reports about this node's cells.
+    path_reports_total: Counter, |path| whole(path.reports);
+    /// Reports that said that cells still waited in the peer's socket.
+    path_reports_behind_total: Counter, |path| whole(path.reports_behind);
+}
 
 /// Microseconds of a second.
 const MICRO: u64 = 1_000_000;

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use tabane_api::status::{CompletionStatus, KernelTraffic, PathState, PathStatus};
 
 use super::*;
-use crate::example::example;
+use crate::screen::example;
 
 /// A bundle of which everything is known: two links, one of which is dead, and two peers of one name.
 fn full() -> Status {

@@ -48,42 +48,39 @@ fn head(status: &Status) -> String {
 }
 
 fn links(status: &Status) -> Table {
-    let mut table = Table::new(&["<link", "<nic", "<kind", "<local", "<carrier", ">mtu", "<gso", "<gro"]);
-    for link in &status.links {
-        table.row([
-            link.link.to_string().into(),
-            link.nic.as_str().into(),
-            link.kind.as_str().into(),
-            link.local.as_str().into(),
-            Cell::good_or_bad(link.carrier, ["yes", "no"]),
-            link.mtu.to_string().into(),
-            yes_no(link.gso).into(),
-            yes_no(link.gro).into(),
-        ]);
-    }
-    table
+    Table::of(status.links.iter().map(|link| {
+        [
+            ("<link", link.link.to_string().into()),
+            ("<nic", link.nic.as_str().into()),
+            ("<kind", link.kind.as_str().into()),
+            ("<local", link.local.as_str().into()),
+            ("<carrier", Cell::good_or_bad(link.carrier, ["yes", "no"])),
+            (">mtu", link.mtu.to_string().into()),
+            ("<gso", yes_no(link.gso).into()),
+            ("<gro", yes_no(link.gro).into()),
+        ]
+    }))
 }
 
 fn counted(status: &Status) -> Table {
-    let mut table = Table::new(&["<counter", ">count"]);
-    for (name, count) in status.counters.iter().filter(|(_, count)| **count > 0) {
-        table.row([name.as_str().into(), count.to_string().into()]);
-    }
-    table
+    let counted = status.counters.iter().filter(|(_, count)| **count > 0);
+    Table::of(
+        counted
+            .map(|(name, count)| [("<counter", name.as_str().into()), (">count", count.to_string().into())]),
+    )
 }
 
 fn happened(status: &Status) -> Table {
-    let mut table = Table::new(&[">ago", "<event", "<peer", "<link", "<detail"]);
-    for event in &status.events[status.events.len().saturating_sub(EVENTS_MAX)..] {
-        table.row([
-            duration(status.now_ns.saturating_sub(event.at_ns)).into(),
-            event.what.as_str().into(),
-            event.peer.as_deref().unwrap_or("-").into(),
-            event.link.map_or("-".to_owned(), |link| link.to_string()).into(),
-            event.detail.as_str().into(),
-        ]);
-    }
-    table
+    let latest = &status.events[status.events.len().saturating_sub(EVENTS_MAX)..];
+    Table::of(latest.iter().map(|event| {
+        [
+            (">ago", duration(status.now_ns.saturating_sub(event.at_ns)).into()),
+            ("<event", event.what.as_str().into()),
+            ("<peer", event.peer.as_deref().unwrap_or("-").into()),
+            ("<link", event.link.map_or("-".to_owned(), |link| link.to_string()).into()),
+            ("<detail", event.detail.as_str().into()),
+        ]
+    }))
 }
 
 /// The ciphers, one if both directions have the same, and the number of the keys.
@@ -94,51 +91,33 @@ fn describe(seal: &SealStatus) -> String {
 }
 
 fn paths(peer: &PeerStatus) -> Table {
-    let mut table = Table::new(&[
-        "<link",
-        "<nic",
-        "<endpoint",
-        "<tx",
-        "<rx",
-        ">rtt",
-        ">skew",
-        ">varies",
-        ">mtu",
-        ">rate",
-        ">queued",
-        ">sent",
-        ">received",
-        ">lost",
-    ]);
-    for path in &peer.paths {
-        table.row([
-            path.link.to_string().into(),
-            path.nic.as_str().into(),
-            path.endpoint.as_str().into(),
-            path.tx.into(),
-            path.rx.into(),
-            known(path.rtt_us, |us| duration(us.saturating_mul(1000))),
-            known(path.skew_us, |us| duration(us.saturating_mul(1000))),
-            known(path.variation_us, |us| duration(us.saturating_mul(1000))),
-            Cell {
-                colour: warning(path.mtu < path.mtu_of_nics),
-                ..known(path.mtu.map(u64::from), |mtu| mtu.to_string())
-            },
-            known(path.rate_bps, |bits| scaled(bits, "bit/s")),
-            scaled(path.queued_bytes, "B").into(),
-            path.cells_sent.to_string().into(),
-            path.cells_received.to_string().into(),
-            Cell { text: path.cells_lost.to_string(), colour: warning(path.cells_lost > 0) },
-        ]);
-    }
-    table
+    let time = |micros| known(micros, |us| duration(us.saturating_mul(1000)));
+    Table::of(peer.paths.iter().map(|path| {
+        let mtu = known(path.mtu.map(u64::from), |mtu| mtu.to_string());
+        [
+            ("<link", path.link.to_string().into()),
+            ("<nic", path.nic.as_str().into()),
+            ("<endpoint", path.endpoint.as_str().into()),
+            ("<tx", path.tx.into()),
+            ("<rx", path.rx.into()),
+            (">rtt", time(path.rtt_us)),
+            (">skew", time(path.skew_us)),
+            (">varies", time(path.variation_us)),
+            (">mtu", Cell { colour: warning(path.mtu < path.mtu_of_nics), ..mtu }),
+            (">rate", known(path.rate_bps, |bits| scaled(bits, "bit/s"))),
+            (">queued", scaled(path.queued_bytes, "B").into()),
+            (">sent", path.cells_sent.to_string().into()),
+            (">received", path.cells_received.to_string().into()),
+            (">lost", Cell { text: path.cells_lost.to_string(), colour: warning(path.cells_lost > 0) }),
+        ]
+    }))
 }
 
 #[cfg(test)]
 mod tests {
     use super::super::table::{BOLD, GREEN, RED, YELLOW};
     use super::*;
-    use crate::example::example;
+    use crate::screen::example;
 
     #[test]
     fn the_table_of_the_example() {

@@ -12,7 +12,7 @@ const LAST_LEAST: usize = 16;
 
 /// Columns of text under headings; a heading starts with its column's alignment, `<` or `>`.
 pub(super) struct Table {
-    headings: &'static [&'static str],
+    headings: Vec<&'static str>,
     rows: Vec<Vec<Cell>>,
 }
 
@@ -28,13 +28,15 @@ pub(super) const GREEN: &str = "32";
 pub(super) const YELLOW: &str = "33";
 
 impl Table {
-    pub(super) fn new(headings: &'static [&'static str]) -> Table {
-        Table { headings, rows: Vec::new() }
-    }
-
-    pub(super) fn row<const N: usize>(&mut self, cells: [Cell; N]) {
-        debug_assert_eq!(N, self.headings.len());
-        self.rows.push(cells.into());
+    /// Rows of cells, each behind the heading of its column.
+    pub(super) fn of<const N: usize>(rows: impl IntoIterator<Item = [(&'static str, Cell); N]>) -> Table {
+        let mut table = Table { headings: Vec::new(), rows: Vec::new() };
+        for row in rows {
+            let (headings, cells) = row.into_iter().unzip();
+            table.headings = headings;
+            table.rows.push(cells);
+        }
+        table
     }
 
     /// The lines of the table; none when it has no rows.
@@ -65,7 +67,7 @@ impl Table {
         let mut line = String::new();
         // Padding is written before the next cell, so that no line ends with spaces.
         let mut spaces = 0;
-        for ((cell, width), heading) in cells.iter().zip(widths).zip(self.headings) {
+        for ((cell, width), heading) in cells.iter().zip(widths).zip(&self.headings) {
             let fill = width - cell.width();
             let (before, after) = if heading.starts_with('>') { (fill, 0) } else { (0, fill) };
             line.push_str(&" ".repeat(spaces + before));

@@ -5,11 +5,8 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::time::{Duration, Instant};
 
-use serde_json::Value;
-use tabane_api::{AskError, Request, Status, ask};
+use tabane_api::{Answer, AskError, Request, Status, ask, status_of};
 use tabane_io::Waker;
-
-use crate::remote::status_of;
 
 /// Time between two questions: what happens is seen at once, and asking costs the bundle nothing that could be measured.
 const INTERVAL: Duration = Duration::from_millis(250);
@@ -19,8 +16,7 @@ pub(super) enum News {
     Status(Box<Status>),
     /// There was no answer, and why.
     Silence(String),
-    /// The answer to a request.
-    Answer(Request, Result<Value, AskError>),
+    Answer(Request, Result<Answer, AskError>),
 }
 
 /// The thread that asks; it ends when this is dropped, after the question that is under way.
@@ -82,9 +78,7 @@ fn work(name: &str, requests: &Receiver<Request>, tell: impl Fn(News) -> bool) {
 fn status(name: &str) -> News {
     match status_of(name) {
         Ok(status) => News::Status(Box::new(status)),
-        Err(error) if matches!(error.downcast_ref(), Some(AskError::NotUp { .. })) => {
-            News::Silence("is not up".to_owned())
-        }
-        Err(error) => News::Silence(format!("{error:#}")),
+        Err(AskError::NotUp { .. }) => News::Silence("is not up".to_owned()),
+        Err(error) => News::Silence(error.to_string()),
     }
 }

@@ -22,7 +22,6 @@ pub(super) enum Cell {
     Curve(Vec<u64>, u64),
 }
 
-/// One column.
 pub(super) struct Column {
     heading: &'static str,
     /// 0: always shown. The higher, the sooner it is left out.

@@ -5,7 +5,7 @@
 use std::collections::VecDeque;
 
 use tabane_api::Status;
-use tabane_api::status::{KernelTraffic, PathStatus};
+use tabane_api::status::KernelTraffic;
 
 /// A rate is measured over this time, as soon as there is so much.
 const WINDOW_NS: u64 = 1_000_000_000;
@@ -49,21 +49,12 @@ impl Both {
     }
 }
 
-/// One status, as far as rates need it.
-struct Sample {
-    at_ns: u64,
-    device: Both,
-    /// In the order of the status: peer, link, bytes.
-    paths: Vec<(String, u32, Both)>,
-    counters: Vec<(String, u64)>,
-}
-
 /// The latest statuses of one process.
 #[derive(Default)]
 pub(super) struct History {
     pid: u32,
     /// Oldest first; together little more than a window.
-    samples: VecDeque<Sample>,
+    statuses: VecDeque<Status>,
     /// Of each second, what the links carried, oldest first.
     points: VecDeque<Vec<(u32, Both)>>,
     point_ns: u64,
@@ -72,13 +63,13 @@ pub(super) struct History {
 impl History {
     /// Takes a status in. Another process counts from zero, and begins a history of its own.
     pub(super) fn add(&mut self, status: &Status) {
-        let goes_on = self.samples.back().is_some_and(|last| last.at_ns < status.now_ns);
+        let goes_on = self.statuses.back().is_some_and(|last| last.now_ns < status.now_ns);
         if self.pid != status.pid || !goes_on {
             *self = History { pid: status.pid, point_ns: status.now_ns, ..History::default() };
         }
-        self.samples.push_back(Sample::of(status));
-        while self.samples.get(1).is_some_and(|second| status.now_ns - second.at_ns >= WINDOW_NS) {
-            self.samples.pop_front();
+        self.statuses.push_back(status.clone());
+        while self.statuses.get(1).is_some_and(|second| status.now_ns - second.now_ns >= WINDOW_NS) {
+            self.statuses.pop_front();
         }
         if status.now_ns - self.point_ns >= WINDOW_NS {
             self.point_ns = status.now_ns;
@@ -92,28 +83,25 @@ impl History {
     /// Bits per second of a path; `None`: not known yet.
     pub(super) fn path(&self, peer: &str, link: u32) -> Option<Both> {
         let (first, last, ns) = self.window()?;
-        let bytes = |sample: &Sample| {
-            let mut paths = sample.paths.iter();
-            paths.find(|(of, over, _)| of == peer && *over == link).map(|(_, _, bytes)| *bytes)
+        let bytes = |status: &Status| {
+            let mut paths = status.peers.iter().find(|other| other.node == peer)?.paths.iter();
+            let path = paths.find(|path| path.link == link)?;
+            Some(Both { sent: path.all_sent(), received: path.all_received() })
         };
-        let now = bytes(last)?;
         // A path that is new counts from zero.
-        Some(now.rate(bytes(first).unwrap_or_default(), ns))
+        Some(bytes(last)?.rate(bytes(first).unwrap_or_default(), ns))
     }
 
     /// Bits per second of the device's frames.
     pub(super) fn device(&self) -> Option<Both> {
         let (first, last, ns) = self.window()?;
-        Some(last.device.rate(first.device, ns))
+        Some(device(last).rate(device(first), ns))
     }
 
     /// How often per second a counter counted.
     pub(super) fn counter(&self, name: &str) -> Option<u64> {
         let (first, last, ns) = self.window()?;
-        let count = |sample: &Sample| {
-            sample.counters.iter().find(|(known, _)| known == name).map_or(0, |(_, count)| *count)
-        };
-        let more = u128::from(count(last).saturating_sub(count(first))) * 1_000_000_000;
+        let more = u128::from(count(last, name).saturating_sub(count(first, name))) * 1_000_000_000;
         // What happened at all is not shown as nothing.
         u64::try_from(more.div_ceil(u128::from(ns.max(1)))).ok()
     }
@@ -124,58 +112,49 @@ impl History {
         self.points.iter().map(|point| of(point).unwrap_or_default()).collect()
     }
 
-    /// The first and the last sample of the window, and the time between them.
-    fn window(&self) -> Option<(&Sample, &Sample, u64)> {
-        let (first, last) = (self.samples.front()?, self.samples.back()?);
-        let ns = last.at_ns - first.at_ns;
+    /// The first and the last status of the window, and the time between them.
+    fn window(&self) -> Option<(&Status, &Status, u64)> {
+        let (first, last) = (self.statuses.front()?, self.statuses.back()?);
+        let ns = last.now_ns - first.now_ns;
         (ns >= WINDOW_NS_MIN).then_some((first, last, ns))
     }
 
     /// What each link carries now, over all its paths.
     fn links(&self) -> Vec<(u32, Both)> {
         let mut links: Vec<(u32, Both)> = Vec::new();
-        let Some(last) = self.samples.back() else { return links };
-        for (peer, link, _) in &last.paths {
-            let rate = self.path(peer, *link).unwrap_or_default();
-            match links.iter_mut().find(|(known, _)| known == link) {
+        let Some(last) = self.statuses.back() else { return links };
+        let paths = last.peers.iter().flat_map(|peer| peer.paths.iter().map(move |path| (peer, path.link)));
+        for (peer, link) in paths {
+            let rate = self.path(&peer.node, link).unwrap_or_default();
+            match links.iter_mut().find(|(known, _)| *known == link) {
                 Some((_, sum)) => sum.add(rate),
-                None => links.push((*link, rate)),
+                None => links.push((link, rate)),
             }
         }
         links
     }
 }
 
-impl Sample {
-    fn of(status: &Status) -> Sample {
-        let count = |name: &str| status.counters.get(name).copied().unwrap_or(0);
-        let kernel = |of: fn(&KernelTraffic) -> u64| {
-            let paths = status.peers.iter().flat_map(|peer| &peer.paths);
-            paths.filter_map(|path| path.kernel.as_ref()).map(of).sum::<u64>()
-        };
-        let paths = status.peers.iter().flat_map(|peer| {
-            let bytes = |path: &PathStatus| {
-                let bytes = Both { sent: path.all_sent(), received: path.all_received() };
-                (peer.node.clone(), path.link, bytes)
-            };
-            peer.paths.iter().map(bytes)
-        });
-        Sample {
-            at_ns: status.now_ns,
-            device: Both {
-                sent: count("frame_bytes_sent") + kernel(|kernel| kernel.bytes_sent),
-                received: count("frame_bytes_delivered") + kernel(|kernel| kernel.bytes_received),
-            },
-            paths: paths.collect(),
-            counters: status.counters.iter().map(|(name, count)| (name.clone(), *count)).collect(),
-        }
+/// Bytes of the device's frames since the start.
+fn device(status: &Status) -> Both {
+    let kernel = |of: fn(&KernelTraffic) -> u64| {
+        let paths = status.peers.iter().flat_map(|peer| &peer.paths);
+        paths.filter_map(|path| path.kernel.as_ref()).map(of).sum::<u64>()
+    };
+    Both {
+        sent: count(status, "frame_bytes_sent") + kernel(|kernel| kernel.bytes_sent),
+        received: count(status, "frame_bytes_delivered") + kernel(|kernel| kernel.bytes_received),
     }
+}
+
+fn count(status: &Status, name: &str) -> u64 {
+    status.counters.get(name).copied().unwrap_or(0)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::example::example;
+    use crate::screen::example;
 
     /// A status `ms` after the first, when so many kilobytes were sent and received.
     fn status(ms: u64, sent: u64, received: u64) -> Status {

@@ -6,7 +6,6 @@ use tabane_api::status::{LinkStatus, PathState, PathStatus, PeerStatus};
 use tabane_api::{Entry, Status};
 use tabane_config::problem::one_line;
 
-use super::fault::fault;
 use super::figures::{UNKNOWN, percent, time};
 use super::flows::Flows;
 use super::history::{Both, History};
@@ -23,7 +22,6 @@ pub(super) struct Picture {
     pub(super) device: Option<Both>,
     /// A row for each link, over all its paths.
     pub(super) links: Vec<Row>,
-    /// A row for each path.
     pub(super) paths: Vec<Row>,
     pub(super) peers: Vec<Peer>,
     pub(super) flows: Flows,
@@ -132,9 +130,9 @@ fn path_row(status: &Status, peer: &PeerStatus, path: &PathStatus, history: &His
     let rate = history.path(&peer.node, path.link);
     let (state, level) = state(path, link);
     let limit = one_line(&status.limit(peer, path, rate.unwrap_or_default().sent));
-    let sentence = fault(status, peer, path, link).unwrap_or_else(|| {
+    let sentence = status.path_fault(peer, path, link).unwrap_or_else(|| {
         let limited = if limit == UNKNOWN { String::new() } else { format!(", limited by {limit}") };
-        one_line(&format!("{} to {} at {}{limited}", path.nic, peer.name, path.endpoint))
+        format!("{} to {} at {}{limited}", path.nic, peer.name, path.endpoint)
     });
     Row {
         link: path.link,
@@ -152,7 +150,7 @@ fn path_row(status: &Status, peer: &PeerStatus, path: &PathStatus, history: &His
         queued_bytes: Some(path.queued_bytes).filter(|_| level < Level::Bad),
         mtu: path.mtu.zip(path.mtu_of_nics).map(|(here, nics)| [here, nics]),
         limit,
-        sentence,
+        sentence: one_line(&sentence),
         curve: history.curve(path.link),
     }
 }

@@ -7,7 +7,6 @@
 //!   1 links  2 paths  3 flows  4 events   p policy  …                      keys
 //! ```
 
-mod events;
 mod flows;
 mod links;
 mod popup;
@@ -20,8 +19,8 @@ use ratatui::layout::Rect;
 use ratatui::style::Style;
 use ratatui::text::{Line, Span};
 
-use super::columns::cut;
-use super::figures::scaled;
+use super::columns::{Column, cut, lines};
+use super::figures::{age, scaled};
 use super::picture::Picture;
 use super::style::{Level, Palette};
 use super::ui::{Ui, View};
@@ -29,7 +28,6 @@ use super::ui::{Ui, View};
 /// What the keys at the bottom do, beyond the views.
 const KEYS: [(&str, &str); 3] = [("p", "policy"), ("h", "help"), ("q", "quit")];
 
-/// Draws all of it.
 pub(super) fn draw(frame: &mut Frame<'_>, picture: &Picture, ui: &Ui, palette: Palette) {
     let area = frame.area();
     if area.height == 0 || area.width == 0 {
@@ -44,7 +42,7 @@ pub(super) fn draw(frame: &mut Frame<'_>, picture: &Picture, ui: &Ui, palette: P
         View::Links => links::overview(&mut page, picture, ui),
         View::Paths => links::paths(&mut page, picture, ui),
         View::Flows => flows::draw(&mut page, picture, ui, true),
-        View::Events => events::draw(&mut page, picture, Some(ui.chosen())),
+        View::Events => events(&mut page, picture, Some(ui.chosen())),
     }
     let bottom = Rect { y: area.bottom() - 1, height: 1, ..area };
     page.buffer.set_line(bottom.x, bottom.y, &keys(ui, bottom.width.into(), palette), bottom.width);
@@ -52,6 +50,19 @@ pub(super) fn draw(frame: &mut Frame<'_>, picture: &Picture, ui: &Ui, palette: P
         page.buffer.set_style(Rect { y: area.top() + 1, height: area.height - 1, ..area }, palette.faint());
     }
     popup::draw(page.buffer, area, picture, ui, palette);
+}
+
+/// The latest events, the newest first, as many as have room; those from the chosen one on, where one is chosen.
+fn events(page: &mut Page<'_>, picture: &Picture, chosen: Option<usize>) {
+    let palette = page.palette;
+    let events = &picture.events;
+    let columns = vec![
+        Column::words("EVENT", 0, events.iter().map(|event| (event.what.clone(), palette.of(event.level)))),
+        Column::figures("ago", 0, events.iter().map(|event| Some(age(event.ago_ns)))),
+        Column::words("", 0, events.iter().map(|event| (event.sentence.clone(), Style::new()))).stretched(1),
+    ];
+    let lines = lines(columns, page.width(), palette);
+    page.table(lines, chosen, page.left());
 }
 
 /// A part of the screen that is filled from above.

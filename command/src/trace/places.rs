@@ -111,7 +111,6 @@ fn why_not(link: &LinkStatus) -> Option<String> {
     })
 }
 
-/// The workers' ports.
 fn ports(link: &LinkStatus, workers: u32) -> Option<RangeInclusive<u16>> {
     let first = link.local.parse::<SocketAddr>().ok()?.port();
     let others = u16::try_from(workers.saturating_sub(1)).ok()?;
@@ -121,7 +120,7 @@ fn ports(link: &LinkStatus, workers: u32) -> Option<RangeInclusive<u16>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::example::example;
+    use crate::screen::example;
 
     fn with_links(links: &[(&str, &str, &str)]) -> Status {
         let mut status = example();

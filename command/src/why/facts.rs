@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use tabane_api::status::PathState;
+use tabane_api::status::{FULL_PERCENT, PathState};
 
 /// What happened.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
@@ -20,9 +20,7 @@ pub(crate) struct Facts {
     pub(super) peer: String,
     /// How frames to it travel, where this node has the kernel path or asks for it in vain; else empty.
     pub(super) data_path: String,
-    /// The paths to it.
     pub(super) paths: Vec<Path>,
-    /// The workers.
     pub(super) workers: Vec<Worker>,
     /// How busy the processors were, each.
     pub(super) processors: Vec<u64>,
@@ -102,9 +100,8 @@ pub(crate) struct Drops {
     pub(super) given_up: u64,
 }
 
-/// Percent of what a link can carry, Ethernet and IP headers included, from which on it is full.
-const FULL: u64 = 80;
-/// Percent of a full link's rate that it carries at least: rates are measured in lumps, and a busy processor makes them larger.
+/// Percent of a full link's rate that it carries at least in a short while: rates are measured in lumps, and a busy processor makes
+/// them larger. [`FULL_PERCENT`] holds of all links together.
 const FULL_ENOUGH: u64 = 60;
 const FULL_LEAST: u64 = 40;
 /// Percent of the looks at which bytes wait for a link that is never idle.
@@ -135,7 +132,7 @@ impl Path {
 /// Whether all of these are full together.
 pub(super) fn are_full(paths: &[&Path]) -> bool {
     let sum = |of: fn(&Path) -> u64| paths.iter().map(|path| of(path)).sum::<u64>();
-    let is_much = sum(|path| path.carried) * 100 >= sum(|path| path.can.unwrap_or(0)) * FULL;
+    let is_much = sum(|path| path.carried) * 100 >= sum(|path| path.can.unwrap_or(0)) * FULL_PERCENT;
     let is_never_idle = paths.iter().all(|path| path.is_never_idle());
     paths.iter().all(|path| path.is_full()) && (is_much || is_never_idle)
 }

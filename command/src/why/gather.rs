@@ -4,13 +4,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 use std::time::{Duration, Instant};
 
-use tabane_api::Status;
 use tabane_api::status::{KernelTraffic, PathState, PathStatus, PeerStatus};
+use tabane_api::{Status, status_of};
 use tabane_io::netlink::{self, NicDetail, SocketState};
 use tabane_proto::{Nature, PolicyKind};
 
 use super::facts::{Drops, Facts, Flow, Path, Worker};
-use crate::remote::status_of;
 use crate::usage::Usage;
 
 /// How long a bundle is watched, and how often TCP is looked at meanwhile.

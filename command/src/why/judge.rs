@@ -1,9 +1,9 @@
 //! From facts to one verdict. The order matters: what explains most comes first.
 
-use tabane_api::status::PathState;
+use tabane_api::status::{LOSS_FOUND, LOSS_HEAVY, PathState};
 
+use super::Verdict;
 use super::facts::{Facts, Flow, Path, Worker, are_full};
-use super::{LIMITS, Verdict};
 use tabane_proto::FAR;
 
 /// Less than this is next to nothing.
@@ -26,9 +26,6 @@ const IDLE: u64 = 60;
 /// Percent of the time in which a worker waited for a processor, or worked.
 const STARVED: u64 = 25;
 const BUSY: u64 = 80;
-/// Percent of the cells that a path loses before that is a limit, and before it matters although all links are full.
-const LOSS: f64 = 2.0;
-const HEAVY_LOSS: f64 = 5.0;
 /// Percent of the frames that were dropped at a queue, and of the cells that were given up.
 const DROPPED: f64 = 1.0;
 const GIVEN_UP: f64 = 0.2;
@@ -66,7 +63,6 @@ pub(super) fn judge(facts: &Facts) -> Verdict {
         ),
         helps: Some("run it on the other node, too, and for longer transfers".to_owned()),
     });
-    debug_assert!(LIMITS.contains(&found.limit), "{} is missing in the list of limits", found.limit);
     Verdict {
         limit: found.limit,
         is_fault: found.is_fault,
@@ -348,7 +344,7 @@ fn starved(worker: &Worker, limit: &'static str) -> Option<Found> {
 
 /// A link that loses so much that the others would be better off alone.
 fn heavy_loss(facts: &Facts) -> Option<Found> {
-    lossy(facts).filter(|path| path.loss >= HEAVY_LOSS).and_then(losing)
+    lossy(facts).filter(|path| path.loss >= LOSS_HEAVY).and_then(losing)
 }
 
 fn loss(facts: &Facts) -> Option<Found> {
@@ -356,7 +352,7 @@ fn loss(facts: &Facts) -> Option<Found> {
     if worst.state == PathState::Suspect {
         return out_of_use(worst, &format!("{} pass", rate(facts.rate)));
     }
-    losing(worst).filter(|_| worst.loss >= LOSS)
+    losing(worst).filter(|_| worst.loss >= LOSS_FOUND)
 }
 
 /// The path that is up and loses most.

@@ -17,7 +17,6 @@ const CHUNK: usize = 64;
 /// Chunks per turn: together more than the log keeps.
 const CHUNKS_PER_TURN: usize = 16;
 
-/// One follower.
 pub(super) struct Follower {
     stream: UnixStream,
     /// Number of the next event to be read from the log.

@@ -2,19 +2,16 @@
 
 use std::sync::Arc;
 
-use serde_json::{Value, json};
 use tabane_api::status::{Health, LinkStatus};
-use tabane_api::{Request, Status};
+use tabane_api::{Answer, Request, Status};
 use tabane_config::key::public;
 use tabane_config::{names_window, print_fragments};
 use tabane_engine::fragments::Fragments;
 use tabane_io::{Waker, netlink, now_ns};
 
-use crate::control;
 use crate::machine::device::Device;
 use crate::machine::kernel_path::KernelPath;
-use crate::shell::Shell;
-use crate::shell::refusal::Refusal;
+use crate::shell::{Refusal, Shell};
 use crate::worker::snapshot;
 
 /// What the answers are made from.
@@ -28,25 +25,23 @@ pub(crate) struct Requests {
 }
 
 impl Requests {
-    /// Answers a request.
-    pub(crate) fn answer(&self, request: &Request) -> Value {
+    pub(crate) fn answer(&self, request: &Request) -> Answer {
         let answer = match request {
             Request::Stop => {
                 // If the waker fails, SIGTERM still stops the bundle.
                 let _ = self.stop.wake();
-                Ok(control::done())
+                Ok(Answer::Done {})
             }
-            Request::Status => Ok(serde_json::to_value(self.status()).unwrap_or_else(|_| control::done())),
-            Request::Events => Ok(json!({ "events": self.shell.events.latest() })),
+            Request::Status => Ok(Answer::Status(Box::new(self.status()))),
+            Request::Events => Ok(Answer::Events { events: self.shell.events.latest() }),
             // The control socket's thread serves followers, and the main thread hands over.
-            Request::Follow | Request::Upgrade => Ok(control::done()),
+            Request::Follow | Request::Upgrade => Ok(Answer::Done {}),
             other => self.shell.answer(other),
         };
-        match answer {
-            Ok(answer) => answer,
-            Err(Refusal::Input(reason)) => json!({ "error": reason }),
-            Err(Refusal::Failed(reason)) => json!({ "failed": reason }),
-        }
+        answer.unwrap_or_else(|refusal| match refusal {
+            Refusal::Input(error) => Answer::Refused { error },
+            Refusal::Failed(failed) => Answer::Failed { failed },
+        })
     }
 
     /// One status from the workers' snapshots: links and peers from the first one, counters summed over all.

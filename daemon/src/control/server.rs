@@ -16,9 +16,9 @@ use std::time::{Duration, Instant};
 use nix::sys::socket::{getsockopt, sockopt::PeerCredentials};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::net::{self, AddressFamily, SocketFlags, SocketType};
-use serde_json::{Value, json};
+use serde::Serialize;
 use tabane_api::socket::{address, connect_now, peer_of};
-use tabane_api::{REQUESTS, Request};
+use tabane_api::{Answer, REQUESTS, Request};
 use tabane_io::Waker;
 use tabane_process::sandbox::account::Group;
 
@@ -114,10 +114,12 @@ impl Listener {
 
     /// Serves clients on a thread of its own. There `handler` makes the answer to each request, and clients that follow
     /// `log` get its events.
-    pub fn serve<H>(&self, log: Arc<EventLog>, handler: H) -> io::Result<Server>
-    where
-        H: FnMut(Request) -> Value + Send + 'static,
-    {
+    pub fn serve<A: Serialize>(
+        &self,
+        log: Arc<EventLog>,
+        mut handler: impl FnMut(Request) -> A + Send + 'static,
+    ) -> io::Result<Server> {
+        let handler = Box::new(move |request| line_of(&handler(request)));
         self.socket.set_nonblocking(true)?;
         let stop = Arc::new(Waker::new()?);
         let (sender, takers) = channel();
@@ -202,11 +204,11 @@ impl Drop for Server {
 }
 
 /// The thread's state.
-struct Service<H> {
+struct Service {
     socket: UnixListener,
     gate: Gate,
     stop: Arc<Waker>,
-    answers: Answers<H>,
+    answers: Answers,
     log: Arc<EventLog>,
     /// In the order in which they came.
     clients: Vec<Client>,
@@ -219,7 +221,7 @@ struct Service<H> {
     errors: u64,
 }
 
-impl<H: FnMut(Request) -> Value> Service<H> {
+impl Service {
     fn run(mut self) {
         while self.wait() {
             let now = Instant::now();
@@ -298,25 +300,29 @@ impl<H: FnMut(Request) -> Value> Service<H> {
 }
 
 /// What answers requests.
-struct Answers<H> {
-    handler: H,
+struct Answers {
+    handler: Box<dyn FnMut(Request) -> String + Send>,
     /// The latest status, and when it was.
     status: Option<(Instant, String)>,
 }
 
-impl<H: FnMut(Request) -> Value> Answers<H> {
+impl Answers {
     fn answer(&mut self, now: Instant, right: Right, request: Request) -> String {
         let is_status = request == Request::Status;
         let fresh = self.status.as_ref().filter(|(at, _)| now.saturating_duration_since(*at) < STATUS_FOR);
         if let Some((_, status)) = fresh.filter(|_| is_status && right == Right::Watcher) {
             return status.clone();
         }
-        let answer = (self.handler)(request).to_string();
+        let answer = (self.handler)(request);
         if is_status {
             self.status = Some((now, answer.clone()));
         }
         answer
     }
+}
+
+fn line_of(answer: &impl Serialize) -> String {
+    serde_json::to_string(answer).unwrap_or_default()
 }
 
 /// Whether all places are taken but those of watchers.
@@ -401,15 +407,11 @@ impl Client {
     }
 
     /// Serves the client as far as possible without waiting; `false` when it is done.
-    fn turn<H: FnMut(Request) -> Value>(&mut self, answers: &mut Answers<H>, now: Instant) -> bool {
+    fn turn(&mut self, answers: &mut Answers, now: Instant) -> bool {
         self.try_turn(answers, now).unwrap_or(false)
     }
 
-    fn try_turn<H: FnMut(Request) -> Value>(
-        &mut self,
-        answers: &mut Answers<H>,
-        now: Instant,
-    ) -> io::Result<bool> {
+    fn try_turn(&mut self, answers: &mut Answers, now: Instant) -> io::Result<bool> {
         for _ in 0..REQUESTS_PER_TURN {
             if !self.flush()? {
                 return Ok(true);
@@ -440,7 +442,7 @@ impl Client {
         end
     }
 
-    fn answer<H: FnMut(Request) -> Value>(&mut self, end: usize, answers: &mut Answers<H>, now: Instant) {
+    fn answer(&mut self, end: usize, answers: &mut Answers, now: Instant) {
         if end > LINE_BYTES_MAX {
             return self.close_with(TOO_LONG);
         }
@@ -457,7 +459,7 @@ impl Client {
     }
 
     fn close_with(&mut self, error: &str) {
-        self.output.push(&json!({ "error": error }).to_string());
+        self.output.push(&line_of(&Answer::Refused { error: error.to_owned() }));
         self.closing = true;
     }
 

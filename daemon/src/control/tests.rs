@@ -11,7 +11,7 @@ use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use serde_json::{Value, json};
 use tabane_api::client::wait_for_exit;
 use tabane_api::socket::connect_now;
-use tabane_api::{AskError, Entry, Request, ask, stop};
+use tabane_api::{AskError, Entry, Request, ask_as_json, stop};
 
 use super::server::{
     ACCEPTS_PER_TURN, CLIENT_TIMEOUT, CLIENTS_MAX, FOLLOWERS_MAX, LINE_BYTES_MAX, admit_some,
@@ -65,7 +65,7 @@ fn next_answer(stream: &UnixStream) -> Value {
 fn a_request_is_answered() {
     let name = name_for("ask");
     let _server = serve(&name);
-    assert_eq!(ask(&name, &Request::Status).expect("answered"), json!({ "got": { "do": "status" } }));
+    assert_eq!(ask_as_json(&name, &Request::Status).expect("answered"), json!({ "got": { "do": "status" } }));
 }
 
 #[test]
@@ -77,7 +77,7 @@ fn bind_reports_the_pid_of_a_taken_name_and_takes_a_dropped_one() {
         other => panic!("{other:?}"),
     }
     drop(server);
-    assert!(matches!(ask(&name, &Request::Status), Err(AskError::NotUp { .. })));
+    assert!(matches!(ask_as_json(&name, &Request::Status), Err(AskError::NotUp { .. })));
     Listener::bind(&name).expect("free again");
 }
 
@@ -87,7 +87,7 @@ fn a_client_that_comes_early_is_served_later() {
     let listener = Listener::bind(&name).expect("a free name");
     let mut stream = connect(&name);
     stream.write_all(b"{\"do\":\"stop\"}\n").expect("taken");
-    let _server = listener.serve(log(), |_| done()).expect("a thread");
+    let _server = listener.serve(log(), |_| json!({})).expect("a thread");
     assert_eq!(next_answer(&stream), json!({}));
 }
 
@@ -112,7 +112,7 @@ fn what_is_no_request_is_refused() {
             "{answer}"
         );
     }
-    assert!(ask(&name, &Request::Status).is_ok());
+    assert!(ask_as_json(&name, &Request::Status).is_ok());
 }
 
 #[test]
@@ -137,10 +137,13 @@ fn silent_clients_hold_up_nobody_for_long() {
     let mut silent: Vec<UnixStream> = (0..CLIENTS_MAX - 1).map(|_| connect(&name)).collect();
     silent[0].write_all(b"{\"do\":").expect("taken");
     let started = Instant::now();
-    assert!(ask(&name, &Request::Status).is_ok());
+    assert!(ask_as_json(&name, &Request::Status).is_ok());
     assert!(started.elapsed() < CLIENT_TIMEOUT / 2, "one place was free: {:?}", started.elapsed());
     silent.extend((0..2).map(|_| connect(&name)));
-    assert!(ask(&name, &Request::Status).is_ok(), "places become free when the silent ones are dropped");
+    assert!(
+        ask_as_json(&name, &Request::Status).is_ok(),
+        "places become free when the silent ones are dropped"
+    );
 }
 
 #[test]
@@ -175,7 +178,7 @@ fn a_client_that_takes_no_answer_is_dropped() {
     let mut taken = Vec::new();
     let _ = stream.read_to_end(&mut taken);
     assert!(taken.len() < ANSWER_BYTES);
-    assert!(ask(&name, &Request::Status).is_ok());
+    assert!(ask_as_json(&name, &Request::Status).is_ok());
 }
 
 /// Begins to follow.
@@ -220,7 +223,7 @@ fn a_follower_that_reads_nothing_delays_nobody_and_gets_the_number_that_it_misse
         happen(&log, KEPT as u64);
         while next_number(&mut eager) + 1 < (round + 1) * KEPT as u64 {}
     }
-    assert!(ask(&name, &Request::Status).is_ok());
+    assert!(ask_as_json(&name, &Request::Status).is_ok());
     let (mut numbers, mut missed) = (Vec::new(), 0);
     while numbers.last() != Some(&(40 * KEPT as u64 - 1)) {
         let mut line = String::new();
@@ -244,7 +247,7 @@ fn many_followers_keep_nobody_out() {
     let _server = serve_log(&name, log);
     let mut followers: Vec<_> = (0..FOLLOWERS_MAX).map(|_| follower(&name)).collect();
     assert!(followers.iter_mut().all(|follower| next_number(follower) == 0));
-    assert!(ask(&name, &Request::Status).is_ok());
+    assert!(ask_as_json(&name, &Request::Status).is_ok());
     let mut refused = String::new();
     follower(&name).read_line(&mut refused).expect("an answer");
     assert_eq!(refused, "{\"error\":\"64 followers are served already\"}\n");

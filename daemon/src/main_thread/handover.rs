@@ -38,7 +38,9 @@ use crate::machine::device::Device;
 use crate::shell::in_force::Filed;
 
 pub(crate) use give::give;
-pub(crate) use take::{Takeover, understood};
+pub(crate) use take::Takeover;
+#[cfg(feature = "fuzzing")]
+pub(crate) use take::understood;
 
 /// The version of this conversation.
 const VERSION: u32 = 1;

@@ -19,9 +19,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
-use tabane_api::Entry;
 use tabane_config::address::parse_host;
-use tabane_io::now_ns;
 
 use crate::events::EventLog;
 use crate::shell::links::Links;
@@ -85,7 +83,7 @@ impl Client {
             Err(error) => error,
         };
         let why = "no name is resolved any more; `tabane upgrade` starts the process that does it anew";
-        self.keep("name-failed", format!("{why}: {error}"));
+        self.events.tell("name-failed", format!("{why}: {error}"));
     }
 
     /// Asks and takes answers until the process is gone.
@@ -129,18 +127,14 @@ impl Client {
             News::None => {}
             News::Addresses => {
                 let list = answer.addresses.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
-                self.keep("name-resolved", format!("{} is {list}", answer.name));
+                self.events.tell("name-resolved", format!("{} is {list}", answer.name));
                 self.links.set_addresses(&answer.name, answer.addresses);
             }
             News::Failure => {
                 let reason = answer.error.unwrap_or_else(|| "it has no address".to_owned());
-                self.keep("name-failed", format!("{}: {reason}; it is tried again", answer.name));
+                self.events.tell("name-failed", format!("{}: {reason}; it is tried again", answer.name));
             }
         }
-    }
-
-    fn keep(&self, what: &str, detail: String) {
-        self.events.keep(now_ns(), Entry { what: what.to_owned(), detail, ..Entry::default() });
     }
 }
 

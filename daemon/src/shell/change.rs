@@ -1,40 +1,36 @@
 //! Requests that change links and classes, and those of `reload` and `save`.
 
-use serde_json::{Value, json};
 use std::sync::Arc;
-use tabane_api::{Entry, Request, Told};
+use tabane_api::{self as api, Answer, Request, Told};
 use tabane_config::classes::{parse_class, print_parts};
 use tabane_config::key::Key;
 use tabane_config::limits::CLASSES;
 use tabane_config::{LinkConfig, parse_change};
-use tabane_io::now_ns;
 use tabane_proto::Class;
 
 use super::in_force::Filed;
-use super::refusal::Refusal;
-use super::{Shell, numbered};
+use super::{Refusal, Shell, numbered, silent};
 use crate::machine::Machine;
 use crate::worker::Command;
 
 impl<M: Machine> Shell<M> {
-    /// Answers one of these requests.
-    pub(super) fn change(&self, request: &Request) -> Result<Value, Refusal> {
+    pub(super) fn change(&self, request: &Request) -> Result<Answer, Refusal> {
         match request {
             Request::LinkDrain { link } => self.links.drain(&self.link(link)?).map(numbered),
             Request::LinkResume { link } => self.links.resume(&self.link(link)?).map(numbered),
             Request::LinkSet { link } => {
                 let change = parse_change(link, self.in_force.fixed.ports()).map_err(Refusal::Input)?;
-                self.links.set(change).map(|changes| told(&changes))
+                self.links.set(change).map(changed)
             }
             Request::PeerAdd { link, peer } => {
-                self.links.add_peers(&self.link_with_peer(link, peer)?).map(|changes| told(&changes))
+                self.links.add_peers(&self.link_with_peer(link, peer)?).map(changed)
             }
             Request::PeerRemove { link, peer } => {
-                self.links.remove_peers(&self.link_with_peer(link, peer)?).map(|changes| told(&changes))
+                self.links.remove_peers(&self.link_with_peer(link, peer)?).map(changed)
             }
             Request::Classes => {
-                let classes: Vec<String> = self.in_force.live().classes.iter().map(print_parts).collect();
-                Ok(json!({ "classes": classes }))
+                let classes = self.in_force.live().classes.iter().map(print_parts).collect();
+                Ok(Answer::Classes { classes })
             }
             Request::ClassAdd { class, before } => self.add_class(class, *before),
             Request::ClassRemove { number } => self.remove_class(*number),
@@ -44,9 +40,9 @@ impl<M: Machine> Shell<M> {
                 let config = told.understood().map_err(Refusal::Input)?;
                 let origin = self.in_force.filed().origin.with_file(file.clone());
                 self.in_force.file(Filed { config, origin });
-                Ok(json!({}))
+                Ok(Answer::Done {})
             }
-            _ => Ok(json!({})),
+            _ => Ok(Answer::Done {}),
         }
     }
 
@@ -55,15 +51,14 @@ impl<M: Machine> Shell<M> {
     }
 
     /// What is in force, without secrets: the group keys by their numbers.
-    fn configuration(&self) -> Value {
+    fn configuration(&self) -> Answer {
         let config = self.in_force.config();
-        let groups: Vec<String> =
-            config.live.keys().iter().map(|key| format!("{:016x}", Key::group(key))).collect();
-        let told = Told::of(&config).without_keys();
-        json!({ "told": told, "groups": groups, "origin": self.in_force.filed().origin })
+        let groups = config.live.keys().iter().map(|key| format!("{:016x}", Key::group(key))).collect();
+        let (told, origin) = (Told::of(&config).without_keys(), self.in_force.filed().origin);
+        Answer::Configuration(Box::new(api::InForce { told, groups, origin }))
     }
 
-    fn add_class(&self, text: &str, before: Option<usize>) -> Result<Value, Refusal> {
+    fn add_class(&self, text: &str, before: Option<usize>) -> Result<Answer, Refusal> {
         let class = parse_class(text).map_err(Refusal::Input)?;
         let mut classes = self.in_force.live().classes.clone();
         let place = before.map_or(classes.len(), |number| number.wrapping_sub(1));
@@ -78,17 +73,17 @@ impl<M: Machine> Shell<M> {
         }
         classes.insert(place, class);
         self.set_classes(classes)?;
-        Ok(json!({ "number": place + 1 }))
+        Ok(Answer::ClassAdded { number: place + 1 })
     }
 
-    fn remove_class(&self, number: usize) -> Result<Value, Refusal> {
+    fn remove_class(&self, number: usize) -> Result<Answer, Refusal> {
         let mut classes = self.in_force.live().classes.clone();
         if !(1..=classes.len()).contains(&number) {
             return Err(no_such_class(number, classes.len()));
         }
         let class = classes.remove(number - 1);
         self.set_classes(classes)?;
-        Ok(json!({ "class": print_parts(&class) }))
+        Ok(Answer::ClassRemoved { class: print_parts(&class) })
     }
 
     fn set_classes(&self, classes: Vec<Class>) -> Result<(), Refusal> {
@@ -96,7 +91,7 @@ impl<M: Machine> Shell<M> {
         let detail = if list.is_empty() { "no class".to_owned() } else { list };
         self.in_force.change(|live| live.classes = classes);
         self.send_classes()?;
-        self.events.keep(now_ns(), Entry { what: "classes".to_owned(), detail, ..Entry::default() });
+        self.events.tell("classes", detail);
         Ok(())
     }
 
@@ -106,15 +101,13 @@ impl<M: Machine> Shell<M> {
             let live = self.in_force.live();
             (live.policy_options, Arc::<[Class]>::from(live.classes.clone()))
         };
-        let done =
-            self.workers.ask(|answer| Command::Classes { options, classes: Arc::clone(&classes), answer });
-        let all = done.len() == self.workers.count();
-        all.then_some(()).ok_or_else(|| Refusal::Failed("not all workers answer".to_owned()))
+        let command = |answer| Command::Classes { options, classes: Arc::clone(&classes), answer };
+        self.workers.ask_all(command).map(drop).ok_or_else(silent)
     }
 }
 
-fn told(changes: &[String]) -> Value {
-    json!({ "done": changes })
+fn changed(done: Vec<String>) -> Answer {
+    Answer::Changed { done }
 }
 
 fn no_such_class(number: usize, count: usize) -> Refusal {

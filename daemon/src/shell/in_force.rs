@@ -14,8 +14,8 @@ use tabane_api::Origin;
 use tabane_config::difference::{Difference, differences};
 use tabane_config::{Config, FixedConfig, LiveConfig};
 
+use super::Refusal;
 use super::links::{Links, Present};
-use super::refusal::Refusal;
 use crate::machine::{Machine, ThisMachine};
 use crate::worker::group::Trust;
 

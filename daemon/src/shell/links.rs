@@ -17,7 +17,7 @@ use tabane_io::{Engine, now_ns};
 use tabane_proto::wire::cell::LINKS;
 use tabane_proto::{LinkSettings, NicReport};
 
-use super::refusal::Refusal;
+use super::Refusal;
 use crate::events::EventLog;
 use crate::machine::medium::{self, Medium, mtu_least};
 use crate::machine::sockets::{may_open_frames, of_worker};
@@ -196,10 +196,10 @@ impl<M: Machine> Links<M> {
 
     /// All workers let a link go that has begun to leave.
     fn let_go(&self, number: u8, nic: &str) -> Result<(), Refusal> {
-        let gone = self.workers.ask(|answer| Command::RemoveLink { link: number, answer });
+        let gone = self.workers.ask_all(|answer| Command::RemoveLink { link: number, answer });
         // A worker that is too busy to answer in time still removes the link later.
         self.lock()[usize::from(number)] = None;
-        if gone.len() < self.workers.count() {
+        if gone.is_none() {
             return Err(Refusal::Failed(format!("not all workers have let link {nic} go yet")));
         }
         self.record("link-removed", number, nic, "left the bundle");
@@ -222,21 +222,17 @@ impl<M: Machine> Links<M> {
     /// The links, in the order of their numbers.
     pub(crate) fn present(&self) -> Vec<Present> {
         let members = self.lock();
-        let members =
-            (0u8..).zip(members.iter()).filter_map(|(number, member)| Some((number, member.as_ref()?)));
         let present = |(number, member): (u8, &Member)| {
             let Member { link, nic, lost, leaving, .. } = member;
             Present { number, config: link.clone(), nic: *nic, is_gone: *lost, leaves: *leaving }
         };
-        members.map(present).collect()
+        numbered(&members).map(present).collect()
     }
 
     /// A NIC has changed.
     pub(crate) fn follow(&self, event: &NicEvent) {
         let mut members = self.lock();
-        let present =
-            (0u8..).zip(members.iter_mut()).filter_map(|(number, member)| Some((number, member.as_mut()?)));
-        for (link, member) in present.filter(|(_, member)| member.has_nic()) {
+        for (link, member) in numbered_mut(&mut members).filter(|(_, member)| member.has_nic()) {
             let nic = match event {
                 NicEvent::Changed(nic) if nic.index == member.nic => Some(nic.clone()),
                 NicEvent::Gone { index, .. } if *index == member.nic => None,
@@ -285,9 +281,8 @@ impl<M: Machine> Links<M> {
     /// address may come late.
     pub(crate) fn take_back(&self) {
         let mut members = self.lock();
-        let present =
-            (0u8..).zip(members.iter_mut()).filter_map(|(number, member)| Some((number, member.as_mut()?)));
-        for (link, member) in present.filter(|(_, member)| !member.leaving && member.lost) {
+        let lost = numbered_mut(&mut members).filter(|(_, member)| !member.leaving && member.lost);
+        for (link, member) in lost {
             let opened = self
                 .machine
                 .medium(&member.link)
@@ -350,8 +345,7 @@ impl Links {
     /// Tells the workers how fast the links' NICs are, and what they have carried.
     pub(crate) fn report_nics(&self, speeds: &Speeds) {
         let members = self.lock();
-        let present = (0u8..).zip(members.iter()).filter_map(|(link, member)| Some((link, member.as_ref()?)));
-        let nics: Vec<_> = present.filter(|(_, member)| member.has_nic()).collect();
+        let nics: Vec<_> = numbered(&members).filter(|(_, member)| member.has_nic()).collect();
         let speeds = speeds.of(nics.iter().map(|(_, member)| member.link.nic.clone()).collect());
         let report = |((link, member), speed): (&(u8, &Member), Option<u64>)| {
             let counted = netlink::nic_statistics(member.nic).ok()?;
@@ -374,6 +368,15 @@ impl Member {
     }
 }
 
+/// The members with their numbers.
+fn numbered(members: &[Option<Member>]) -> impl Iterator<Item = (u8, &Member)> {
+    (0..).zip(members).filter_map(|(number, member)| Some((number, member.as_ref()?)))
+}
+
+fn numbered_mut(members: &mut [Option<Member>]) -> impl Iterator<Item = (u8, &mut Member)> {
+    (0..).zip(members).filter_map(|(number, member)| Some((number, member.as_mut()?)))
+}
+
 /// The member that is meant, and its number; one that is on its way out is not.
 fn find<'m>(members: &'m mut [Option<Member>], wanted: &LinkConfig) -> Result<(u8, &'m mut Member), Refusal> {
     let nic = &wanted.nic;
@@ -385,10 +388,7 @@ fn find<'m>(members: &'m mut [Option<Member>], wanted: &LinkConfig) -> Result<(u
         let is_named = if is_exact { member.link.is_same(wanted) } else { member.link.nic == *nic && at };
         is_named && (member.link.ether.is_some() || wanted.ether.is_none())
     };
-    let mut meant = (0u8..)
-        .zip(members.iter_mut())
-        .filter_map(|(number, member)| Some((number, member.as_mut()?)))
-        .filter(|(_, member)| is_meant(member));
+    let mut meant = numbered_mut(members).filter(|(_, member)| is_meant(member));
     Err(Refusal::Input(match (meant.next(), meant.next()) {
         (Some((number, member)), None) if !member.leaving => return Ok((number, member)),
         (Some(_), None) => format!("link {nic} is on its way out already"),

@@ -9,20 +9,17 @@
 
 use std::path::PathBuf;
 
-use serde_json::{Value, json};
-use tabane_api::{Entry, Told};
+use tabane_api::{Answer, Told};
 use tabane_config::difference::{Difference, Part, differences};
 use tabane_config::{Config, LinkConfig, LiveConfig};
-use tabane_io::now_ns;
 
-use super::Shell;
 use super::in_force::Filed;
-use super::refusal::Refusal;
+use super::{Refusal, Shell};
 use crate::machine::Machine;
 
 impl<M: Machine> Shell<M> {
     /// Does what the file says; answers what has changed, a sentence each.
-    pub(super) fn reload(&self, told: &Told, file: PathBuf) -> Result<Value, Refusal> {
+    pub(super) fn reload(&self, told: &Told, file: PathBuf) -> Result<Answer, Refusal> {
         let wanted = told.understood().map_err(Refusal::Input)?;
         let current = self.in_force.config();
         let found = differences(&current, &wanted);
@@ -49,8 +46,8 @@ impl<M: Machine> Shell<M> {
         let origin = self.in_force.filed().origin.with_file(file);
         self.in_force.file(Filed { config: wanted, origin });
         let detail = if changes.is_empty() { "nothing differs".to_owned() } else { changes.join("; ") };
-        self.events.keep(now_ns(), Entry { what: "reloaded".to_owned(), detail, ..Entry::default() });
-        Ok(json!({ "done": changes }))
+        self.events.tell("reloaded", detail);
+        Ok(Answer::Changed { done: changes })
     }
 
     /// Classes and options of policies, when they differ; the primary is found among the links as they are now.

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use proptest_state_machine::{StateMachineTest, prop_state_machine};
-use tabane_api::{Origin, Told};
+use tabane_api::{Answer, InForce, Origin, Told};
 use tabane_config::key::public;
 use tabane_config::{Config, Mtu, file, resolve};
 use tabane_io::netlink::NicEvent;
@@ -66,7 +66,7 @@ impl Bundle {
         let events = Arc::new(EventLog::new().expect("an eventfd"));
         let links = Links::new(machine.clone(), config, media, workers.clone(), Arc::clone(&events));
         let links = Arc::new(links);
-        let in_force = InForce::new(config, filed, Arc::clone(&links));
+        let in_force = in_force::InForce::new(config, filed, Arc::clone(&links));
         Bundle { machine, shell: Shell { in_force, workers, links, events }, cores, text: String::new() }
     }
 
@@ -126,8 +126,8 @@ impl Bundle {
     /// As `tabane save` does.
     fn save(&mut self) -> Result<(), String> {
         let answer = self.shell.answer(&Request::Configuration).map_err(words)?;
-        let told: Told = serde_json::from_value(answer["told"].clone()).expect("it is told");
-        let groups: Vec<String> = serde_json::from_value(answer["groups"].clone()).expect("it is told");
+        let Answer::Configuration(now) = answer else { panic!("another answer: {answer:?}") };
+        let InForce { told, groups, .. } = *now;
         let (file, before) = (PathBuf::from(FILE), read(&self.text)?);
         let in_force = told.understood()?;
         let keys = self.shell.in_force.config().live.keys();

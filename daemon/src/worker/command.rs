@@ -27,7 +27,6 @@ pub(crate) enum Command<S = AnyLink> {
     },
     /// What the kernel says of the NICs of links, by the links' numbers.
     Nics(Arc<[(u8, NicReport)]>),
-    /// Add a link.
     AddLink {
         /// The name of its NIC, and its socket.
         socket: (String, S),
@@ -85,14 +84,12 @@ pub(crate) enum Command<S = AnyLink> {
     Classes {
         /// Options of all policies; the primary is a number of a link.
         options: PolicyOptions,
-        /// The classes.
         classes: Arc<[Class]>,
         /// Signalled when that is done.
         answer: Sender<()>,
     },
     /// Tell from where peers are received: the link, and where the peer's first worker listens.
     Received(Sender<Vec<(u8, SocketAddr)>>),
-    /// Remove a link.
     RemoveLink {
         /// Its number.
         link: u8,

@@ -16,9 +16,7 @@ use crate::machine::device::Device;
 /// One worker's state.
 #[derive(Debug)]
 pub(crate) struct Snapshot {
-    /// Which worker.
     pub(crate) worker: u16,
-    /// This node.
     pub(crate) node: String,
     /// The core's counters.
     pub(crate) counters: Counters,
@@ -31,7 +29,6 @@ pub(crate) struct Snapshot {
     pub(crate) cell_bytes: u32,
     /// The links of this node, without their carrier.
     pub(crate) links: Vec<LinkStatus>,
-    /// The peers.
     pub(crate) peers: Vec<PeerStatus>,
 }
 

@@ -48,6 +48,11 @@ impl<S> Workers<S> {
         self.collect(&answers)
     }
 
+    /// The same where the answers of all are needed; `None`: not all have come in time.
+    pub(crate) fn ask_all<A>(&self, command: impl Fn(Sender<A>) -> Command<S>) -> Option<Vec<A>> {
+        Some(self.ask(command)).filter(|answers| answers.len() == self.count())
+    }
+
     fn collect<A>(&self, answers: &Receiver<A>) -> Vec<A> {
         let deadline = Instant::now() + ANSWER_WITHIN;
         let next = || answers.recv_timeout(deadline.saturating_duration_since(Instant::now())).ok();

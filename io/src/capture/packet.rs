@@ -10,8 +10,6 @@ use std::time::Duration;
 
 use libc::{sockaddr_ll, tpacket_block_desc, tpacket_hdr_v1, tpacket_hdr_variant1, tpacket3_hdr};
 
-use crate::sockets::vlan_tag;
-
 /// Where the status of a block stands in it.
 pub(super) const STATUS: usize = HEAD + offset_of!(tpacket_hdr_v1, block_status);
 
@@ -104,6 +102,13 @@ fn half(bytes: &[u8], at: usize) -> Option<u16> {
 
 fn offset(word: u32) -> usize {
     usize::try_from(word).unwrap_or(usize::MAX)
+}
+
+/// The VLAN tag that the kernel took off a frame: its type and its control information, as they stood there.
+pub(crate) fn vlan_tag(status: u32, kind: u16, control: u16) -> Option<[u8; 4]> {
+    let valid = libc::TP_STATUS_VLAN_VALID | libc::TP_STATUS_VLAN_TPID_VALID;
+    let ([a, b], [c, d]) = (kind.to_be_bytes(), control.to_be_bytes());
+    (status & valid == valid).then_some([a, b, c, d])
 }
 
 #[cfg(test)]

@@ -1,17 +1,14 @@
 //! The properties of a NIC.
 
-use std::io;
 use std::net::{IpAddr, Ipv6Addr};
 
+use netlink_packet_route::RouteNetlinkMessage;
 use netlink_packet_route::address::{
     AddressAttribute, AddressFlags, AddressHeaderFlags, AddressMessage, AddressScope,
 };
 use netlink_packet_route::link::{LinkAttribute, LinkFlags, LinkMessage, State};
-use netlink_packet_route::route::{RouteAddress, RouteAttribute, RouteMessage};
-use netlink_packet_route::{AddressFamily, RouteNetlinkMessage};
-use netlink_sys::protocols::NETLINK_ROUTE;
 
-use super::{NetlinkError, dump, exchange};
+use super::{NetlinkError, dump};
 
 /// A network device, as it was when it was asked for.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -168,41 +165,8 @@ fn link_local(index: u32) -> Result<Option<Ipv6Addr>, NetlinkError> {
     }))
 }
 
-/// Index of the NIC by which a packet from `source` to `destination` would leave; `None`: there is no route.
-pub fn route_to(destination: IpAddr, source: IpAddr) -> io::Result<Option<u32>> {
-    let mut message = RouteMessage::default();
-    let (family, bits) =
-        if destination.is_ipv4() { (AddressFamily::Inet, 32) } else { (AddressFamily::Inet6, 128) };
-    message.header.address_family = family;
-    (message.header.destination_prefix_length, message.header.source_prefix_length) = (bits, bits);
-    message.attributes = vec![
-        RouteAttribute::Destination(RouteAddress::from(destination)),
-        RouteAttribute::Source(RouteAddress::from(source)),
-    ];
-    // Without the flag of a dump there is one answer, and an acknowledgement ends it.
-    let answers =
-        exchange(NETLINK_ROUTE, RouteNetlinkMessage::GetRoute(message), netlink_packet_core::NLM_F_ACK);
-    let answers = match answers {
-        Err(error) if matches!(error.raw_os_error(), Some(libc::ENETUNREACH | libc::EHOSTUNREACH)) => {
-            return Ok(None);
-        }
-        answers => answers?,
-    };
-    Ok(answers.iter().find_map(|answer| match answer {
-        RouteNetlinkMessage::NewRoute(route) => {
-            route.attributes.iter().find_map(|attribute| match attribute {
-                RouteAttribute::Oif(index) => Some(*index),
-                _ => None,
-            })
-        }
-        _ => None,
-    }))
-}
-
 #[cfg(test)]
 mod tests {
-    use std::net::Ipv4Addr;
-
     use super::*;
 
     #[test]
@@ -217,12 +181,5 @@ mod tests {
         let message = nic("no-such-nic").unwrap_err().to_string();
         assert!(message.starts_with("NIC no-such-nic does not exist; there are: "), "{message}");
         assert!(message.contains("lo"), "{message}");
-    }
-
-    #[test]
-    fn the_way_to_this_machine_is_loopback() {
-        let own = IpAddr::V4(Ipv4Addr::LOCALHOST);
-        let lo = crate::netlink::nic("lo").unwrap().index;
-        assert_eq!(route_to(own, own).unwrap(), Some(lo));
     }
 }

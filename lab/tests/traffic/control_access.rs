@@ -12,10 +12,10 @@ use rustix::net::{AddressFamily, SocketAddrUnix, SocketType};
 use rustix::process::{Gid, Uid};
 use rustix::thread::{set_thread_groups, set_thread_res_gid, set_thread_res_uid};
 use serde_json::json;
-use tabane_api::Request;
+use tabane_api::{Answer, Request};
 use tabane_kit::prerequisites::is_all_powerful;
 use tabane_kit::process::Ending;
-use tabaned::control::{Group, Listener, Right, Server, done};
+use tabaned::control::{Group, Listener, Right, Server};
 use tabaned::events::EventLog;
 use tempfile::TempDir;
 
@@ -55,9 +55,16 @@ fn require_users() -> Result<()> {
 /// A user with a group and further ones; a command; and the sentence with which it is refused, if it is.
 type Row<'a> = (u32, u32, &'a [u32], &'a str, Option<&'a str>);
 
-/// Serves the name; its answer is always that it is done.
+/// Serves the name, and answers as a bundle does.
 fn serve(groups: &[(Group, Right)]) -> Result<Server> {
-    Ok(Listener::bind(NAME)?.open_to(groups).serve(Arc::new(EventLog::new()?), |_| done())?)
+    let answer = |request| match request {
+        Request::Policy { policy } => Answer::Switched { old: policy.clone(), new: policy },
+        Request::LinkAdd { .. } | Request::LinkDrain { .. } => Answer::Link { link: 0 },
+        Request::Allow { .. } => Answer::Allowed { allowed: None },
+        Request::Keys { .. } => Answer::Group { group: "0".to_owned() },
+        _ => Answer::Done {},
+    };
+    Ok(Listener::bind(NAME)?.open_to(groups).serve(Arc::new(EventLog::new()?), answer)?)
 }
 
 fn groups() -> [(Group, Right); 3] {

@@ -5,7 +5,7 @@ use nix::unistd::{Group as GroupEntry, User};
 use rustix::process::{Gid, Uid};
 use rustix::thread::{set_keep_capabilities, set_thread_groups, set_thread_res_gid, set_thread_res_uid};
 
-use tabane_api::trust::USUAL_USER;
+use tabane_api::socket::USUAL_USER;
 use tabane_config::problem::BadInput;
 
 /// The user who owns nothing.

@@ -126,7 +126,7 @@ mod tests {
 
     #[test]
     fn a_carrier_is_counted_when_silence_showed_its_loss_before() {
-        let mut bundle = crate::example::example();
+        let mut bundle = crate::screen::example();
         let nic = bundle.links[0].nic.clone();
         let at = |what: &str, at_ns| Entry {
             what: what.to_owned(),

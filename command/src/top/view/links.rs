@@ -36,7 +36,7 @@ pub(super) fn overview(page: &mut Page<'_>, picture: &Picture, ui: &Ui) {
     }
     if page.left() >= 3 {
         page.gap();
-        events::draw(page, picture, None);
+        events(page, picture, None);
     }
 }
 

@@ -14,7 +14,7 @@ use tabane_api::status::{LinkStatus, PathState, PathStatus};
 use tabane_api::{Entry, Request, Status};
 
 use super::draw;
-use crate::example::example;
+use crate::screen::example;
 use crate::top::flows::{Flows, Meter};
 use crate::top::history::History;
 use crate::top::picture::Picture;

@@ -33,8 +33,11 @@ pub(crate) fn give(
     send_files(&talk.stream, files, b' ')?;
     talk.say(state, PREPARE)?;
     talk.expect(&Word::Ready, PREPARE)?;
-    let drained = workers.ask(Command::Drain).len() == workers.count();
-    let given = if drained { commit(&mut talk) } else { Err(io::Error::other("not all workers drained")) };
+    let given = if workers.ask_all(Command::Drain).is_some() {
+        commit(&mut talk)
+    } else {
+        Err(io::Error::other("not all workers drained"))
+    };
     match &given {
         Ok(()) => handed_over(),
         Err(_) => workers.send(|| Command::Resume),

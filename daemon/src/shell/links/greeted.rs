@@ -5,7 +5,7 @@ use std::net::{IpAddr, SocketAddr};
 
 use tabane_config::{LinkConfig, Peer};
 
-use super::Links;
+use super::{Links, Member, numbered};
 use crate::machine::Machine;
 use crate::worker::Command;
 
@@ -24,13 +24,11 @@ impl<M: Machine> Links<M> {
         let received: Vec<(u8, SocketAddr)> =
             self.workers.ask(Command::Received).into_iter().flatten().collect();
         let (members, addresses) = (self.lock(), self.addresses());
-        let links =
-            (0u8..).zip(members.iter()).filter_map(|(number, member)| Some((number, member.as_ref()?)));
         let is_reached = |number: u8, peer: &Peer, name: &str| {
             let ends = endpoints(peer, addresses.get(name).map_or(&[][..], Vec::as_slice));
             ends.into_iter().any(|end| received.contains(&(number, end)))
         };
-        links
+        numbered(&members)
             .flat_map(|(number, member)| member.link.peers.iter().map(move |peer| (number, peer)))
             .filter_map(|(number, peer)| Some((number, peer, peer.host()?)))
             .filter(|(number, peer, name)| is_reached(*number, peer, name))
@@ -43,8 +41,8 @@ impl<M: Machine> Links<M> {
         let members = self.lock();
         let mut addresses = self.addresses();
         addresses.insert(name.to_owned(), found);
-        let members = (0u8..).zip(members.iter()).filter_map(|(link, member)| Some((link, member.as_ref()?)));
-        for (link, member) in members.filter(|(_, member)| member.link.names().any(|other| other == name)) {
+        let named = |member: &Member| member.link.names().any(|other| other == name);
+        for (link, member) in numbered(&members).filter(|(_, member)| named(member)) {
             let greeted = greeted(&member.link, &addresses);
             self.workers.send(|| Command::Greet { link, endpoints: greeted.clone() });
         }

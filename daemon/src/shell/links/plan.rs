@@ -6,7 +6,7 @@ use tabane_config::LinkConfig;
 
 use super::{Links, Opened, find};
 use crate::machine::Machine;
-use crate::shell::refusal::Refusal;
+use crate::shell::Refusal;
 use tabane_proto::wire::cell::LINKS;
 
 /// How long links that leave wait for those that join to be found by the peers.

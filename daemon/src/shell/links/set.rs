@@ -9,7 +9,7 @@ use super::greeted::greeted;
 use super::{Links, Member, find};
 use crate::machine::Machine;
 use crate::machine::sockets::spec;
-use crate::shell::refusal::Refusal;
+use crate::shell::{Refusal, silent};
 use crate::worker::Command;
 
 impl<M: Machine> Links<M> {
@@ -44,10 +44,8 @@ impl<M: Machine> Links<M> {
 
     /// Whether each peer is reached over another link than these, a bit each, which is not drained.
     pub(super) fn may_drain(&self, links: u16) -> Result<bool, Refusal> {
-        let may = self.workers.ask(|answer| Command::MayDrain { links, answer });
-        let all = may.len() == self.workers.count();
-        all.then(|| may.into_iter().all(|may| may))
-            .ok_or_else(|| Refusal::Failed("not all workers answer".to_owned()))
+        let may = self.workers.ask_all(|answer| Command::MayDrain { links, answer });
+        may.map(|may| may.into_iter().all(|may| may)).ok_or_else(silent)
     }
 
     /// Changes a link; what has changed, a sentence each.
@@ -130,7 +128,7 @@ impl<M: Machine> Links<M> {
             self.workers.send(|| Command::Greet { link: number, endpoints: endpoints.clone() });
         }
         let command = |answer| Command::State { link: number, rate, weight, drained, answer };
-        let obeyed = self.workers.ask(command).len() == self.workers.count();
+        let obeyed = self.workers.ask_all(command).is_some();
         let nic = &member.link.nic;
         match (old.drained, drained) {
             (false, true) => self.record("link-drained", number, nic, "drains: data takes other links"),

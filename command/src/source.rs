@@ -1,18 +1,59 @@
-//! The command line with which a bundle was started, read once more: its flags lie over its file as they did then.
+//! Where a configuration comes from: a file, or a bundle by its name, with flags over it; and the same once more for a bundle that runs.
 
+mod flags;
+
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use clap::Parser;
 use tabane_api::Origin;
-use tabane_api::origin::key_of_service;
+use tabane_api::origin::{file_of_service, key_of_service};
 use tabane_config::Config;
-use tabane_config::problem::BadInput;
+use tabane_config::problem::{BadInput, quoted};
 use tabane_config::settings::{Given, Settings};
+use tabane_io::tap::{DEVICE_NAME_ALLOWED, is_device_name};
 
-use crate::flags::UpFlags;
+pub(crate) use flags::UpFlags;
 
 /// Where the service manager puts what it hands to a service.
 const CREDENTIALS: &str = "/run/credentials/";
+
+/// The configuration of `up`: that of the file or of the named bundle, and the flags over it; `arguments`: all of its words.
+pub(crate) fn configured(mut flags: UpFlags, arguments: &[OsString]) -> Result<(Config, Origin), BadInput> {
+    let given = flags.config.take().map(|given| file(&given)).transpose()?;
+    let (path, name) = given.unzip();
+    let mut settings = flags.settings();
+    if let (None, Some(name)) = (settings.values.get::<String>("name"), name.flatten()) {
+        settings.values.set("name", Given::by_flag(name, "NAME"));
+    }
+    let origin = Origin::now(path.as_deref(), arguments);
+    Ok((Config::load(path.as_deref(), settings).map_err(BadInput::from)?, origin))
+}
+
+/// The configuration file that is meant, and the bundle's name where it was named instead.
+pub(crate) fn file(given: &str) -> Result<(PathBuf, Option<String>), BadInput> {
+    if is_file(given) {
+        return Ok((given.into(), None));
+    }
+    if !is_device_name(given) {
+        let allowed = format!(
+            "a configuration file such as ./FILE.toml, or the name of a bundle ({DEVICE_NAME_ALLOWED})"
+        );
+        return Err(BadInput::new(format!("{}: neither; allowed: {allowed}", quoted(given))));
+    }
+    let path = file_of_service(given);
+    if !path.exists() {
+        let why = format!("{} does not exist", path.display());
+        let allowed = "the name of a bundle that has one, or a file in this directory as ./FILE";
+        return Err(BadInput::new(format!("{given}: {why}; allowed: {allowed}")));
+    }
+    Ok((path, Some(given.to_owned())))
+}
+
+/// Whether a word is the path of a file and no name of a bundle.
+pub(crate) fn is_file(word: &str) -> bool {
+    word.contains('/') || word.ends_with(".toml")
+}
 
 /// The command line of `tabane up`.
 #[derive(Parser)]
@@ -114,5 +155,15 @@ mod tests {
         let origin = origin("/etc/tb.toml", &["--wings", "2"]);
         let why = read_again("tb0", Path::new("/etc/tb.toml"), LINK, &origin).expect_err("no such flag");
         assert!(why.to_string().ends_with("none of this version: --wings 2"), "{why}");
+    }
+
+    #[test]
+    fn a_path_is_a_file_and_a_word_is_a_name() {
+        for path in ["./tb0", "/etc/other/tb0", "tb0.toml"] {
+            assert_eq!(file(path).expect("a file"), (PathBuf::from(path), None));
+        }
+        let absent = file("absent").expect_err("there is none").to_string();
+        assert!(absent.contains("/etc/tabane/absent.toml does not exist"), "{absent}");
+        assert!(file("a name that is long").is_err());
     }
 }
