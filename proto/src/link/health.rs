@@ -2,7 +2,7 @@
 //!
 //! Under load, the other links tell within a millisecond that this link has been given cells; a link
 //! that still has brought nothing two milliseconds after its skew is dead, whatever its carrier says ([`crate::link::black_hole`]).
-//! In quiet, every link carries a heartbeat each 10 ms; a link that missed four while another one brought them is dead,
+//! In quiet, every link carries a heartbeat each 7 to 10 ms; a link that missed four while another one brought them is dead,
 //! unless its sender says that it is still busy with a queue: on a slow link a heartbeat waits behind data. Where other
 //! peers come in by the same link, cells may be waiting in the switch, and more time is given ([`crate::link::incast`]); more, too,
 //! after errors ([`crate::link::adaptive_timeout`]), and where a path was silent for longer lately ([`crate::link::gaps`]). When *all*

@@ -1,4 +1,4 @@
-//! When a link is due for a heartbeat: each 10 ms in quiet, up to each millisecond under load.
+//! When a link is due for a heartbeat: each 7 to 10 ms in quiet, up to each millisecond under load.
 //!
 //! Beside [`crate::link::heartbeat`]. Under load the cells of a link pay for its heartbeats, so that these take little of it at
 //! any rate and among any number of peers: at 1 Gbit/s there is one each millisecond, at 10 Mbit/s each 10. What comes
