@@ -1,10 +1,10 @@
 //! Every fuzz body over a few thousand inputs: random bytes, and valid ones with random faults. A failure names the seed.
 
-use tabane_fuzz::{
-    bundle, cell, config, control, fleet, handshake, overheard, probe, reassemble, recorded, told, window,
-};
+use std::path::Path;
+use std::{fs, panic};
+use tabane_fuzz::TARGETS;
 
-/// Inputs for each body, and for those that take longest: `make fuzz` goes on for as long as one likes.
+/// Inputs for most bodies, and for those that take longest: `make fuzz` goes on for as long as one likes.
 const INPUTS: u64 = 3_000;
 const INPUTS_FEW: u64 = 300;
 
@@ -44,11 +44,20 @@ impl Source {
     }
 }
 
-fn over_inputs(valid: &[&[u8]], body: fn(&[u8])) {
-    over_some(INPUTS, valid, body);
+/// The valid inputs of a target, by name; those that fuzzing has found are named by their sums.
+fn corpus(target: &str) -> Vec<Vec<u8>> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("corpus").join(target);
+    let entries =
+        fs::read_dir(folder).expect("each target has a corpus").map(|entry| entry.expect("a file").path());
+    let is_found = |path: &Path| path.file_name().is_some_and(|name| name.len() == 40);
+    let mut named: Vec<_> = entries.filter(|path| !is_found(path)).collect();
+    named.sort();
+    named.iter().map(|path| fs::read(path).expect("a file that can be read")).collect()
 }
 
-fn over_some(inputs: u64, valid: &[&[u8]], body: fn(&[u8])) {
+fn over_inputs(target: &str, inputs: u64) {
+    let valid = corpus(target);
+    let (_, body) = TARGETS.into_iter().find(|(name, _)| *name == target).expect("a target");
     valid.iter().for_each(|bytes| body(bytes));
     for seed in 0..inputs {
         let mut source = Source(seed);
@@ -56,113 +65,73 @@ fn over_some(inputs: u64, valid: &[&[u8]], body: fn(&[u8])) {
             0 => source.bytes(300),
             _ => {
                 let chosen = source.below(valid.len());
-                source.mutated(valid[chosen])
+                source.mutated(&valid[chosen])
             }
         };
-        let outcome = std::panic::catch_unwind(|| body(&input));
+        let outcome = panic::catch_unwind(|| body(&input));
         assert!(outcome.is_ok(), "seed {seed}, input {input:02x?}");
     }
 }
 
 #[test]
 fn any_cell() {
-    let valid: [&[u8]; 5] = [
-        include_bytes!("../corpus/cell/data"),
-        include_bytes!("../corpus/cell/handshake"),
-        include_bytes!("../corpus/cell/hello"),
-        include_bytes!("../corpus/cell/heartbeat"),
-        include_bytes!("../corpus/cell/repair"),
-    ];
-    over_inputs(&valid, cell);
+    over_inputs("cell", INPUTS);
 }
 
 #[test]
 fn any_datagrams() {
-    let valid: [&[u8]; 2] =
-        [include_bytes!("../corpus/reassemble/records"), include_bytes!("../corpus/reassemble/control")];
-    over_inputs(&valid, reassemble);
+    over_inputs("reassemble", INPUTS);
 }
 
 #[test]
 fn any_handshakes() {
-    let valid: [&[u8]; 2] =
-        [include_bytes!("../corpus/handshake/steps"), include_bytes!("../corpus/handshake/claims")];
-    over_some(INPUTS_FEW, &valid, handshake);
+    over_inputs("handshake", INPUTS_FEW);
 }
 
 #[test]
 fn any_repetition() {
-    let valid: [&[u8]; 1] = [include_bytes!("../corpus/recorded/steps")];
-    over_some(INPUTS_FEW, &valid, recorded);
+    over_inputs("recorded", INPUTS_FEW);
 }
 
 #[test]
 fn any_member() {
-    let valid: [&[u8]; 5] = [
-        include_bytes!("../corpus/bundle/all_lanes"),
-        include_bytes!("../corpus/bundle/control"),
-        include_bytes!("../corpus/bundle/open"),
-        include_bytes!("../corpus/bundle/crumbs"),
-        include_bytes!("../corpus/bundle/pieces"),
-    ];
-    over_some(INPUTS_FEW, &valid, bundle);
+    over_inputs("bundle", INPUTS_FEW);
 }
 
 #[test]
 fn any_request() {
-    let valid: [&[u8]; 2] =
-        [include_bytes!("../corpus/control/requests"), include_bytes!("../corpus/control/follow")];
-    over_inputs(&valid, control);
+    over_inputs("control", INPUTS);
 }
 
 #[test]
 fn any_configuration() {
-    over_inputs(&[include_bytes!("../corpus/config/all.toml")], config);
+    over_inputs("config", INPUTS);
 }
 
 #[test]
 fn any_packet() {
-    let valid: [&[u8]; 3] = [
-        include_bytes!("../corpus/overheard/datagram"),
-        include_bytes!("../corpus/overheard/refusal"),
-        include_bytes!("../corpus/overheard/frame"),
-    ];
-    valid[..2].iter().for_each(|bytes| assert!(tabane_io::overhear::parse(bytes).is_some()));
-    over_inputs(&valid, overheard);
+    let heard =
+        corpus("overheard").iter().filter(|bytes| tabane_io::overhear::parse(bytes).is_some()).count();
+    assert_eq!(heard, 2, "a datagram and a refusal");
+    over_inputs("overheard", INPUTS);
 }
 
 #[test]
 fn any_client_of_the_probe() {
-    let valid: [&[u8]; 4] = [
-        include_bytes!("../corpus/probe/answer"),
-        include_bytes!("../corpus/probe/echo"),
-        include_bytes!("../corpus/probe/sink"),
-        include_bytes!("../corpus/probe/stamped"),
-    ];
-    over_some(INPUTS_FEW, &valid, probe);
+    over_inputs("probe", INPUTS_FEW);
 }
 
 #[test]
 fn any_fleet() {
-    let valid: [&[u8]; 3] = [
-        include_bytes!("../corpus/fleet/cache"),
-        include_bytes!("../corpus/fleet/etcd"),
-        include_bytes!("../corpus/fleet/records"),
-    ];
-    over_inputs(&valid, fleet);
+    over_inputs("fleet", INPUTS);
 }
 
 #[test]
 fn any_process() {
-    let valid: [&[u8]; 3] = [
-        include_bytes!("../corpus/told/handover"),
-        include_bytes!("../corpus/told/line"),
-        include_bytes!("../corpus/told/resolver"),
-    ];
-    over_inputs(&valid, told);
+    over_inputs("told", INPUTS);
 }
 
 #[test]
 fn any_window() {
-    over_inputs(&[include_bytes!("../corpus/window/messages")], window);
+    over_inputs("window", INPUTS);
 }
