@@ -6,14 +6,12 @@
 use crate::cable::{Passage, Place};
 use crate::competitor::Fate;
 use crate::fault::Fault;
-use std::cmp::{Ordering, Reverse};
-use std::collections::BinaryHeap;
+use std::collections::BTreeMap;
 use tabane_proto::{Instant, PolicyKind};
 
 /// Something that happens to one part of the world.
 #[derive(Debug)]
 pub(crate) enum Event {
-    /// A node's worker starts.
     Start(u8),
     /// A datagram has arrived at its switch.
     Switch(Passage),
@@ -21,90 +19,47 @@ pub(crate) enum Event {
     Router(Place, u64),
     /// A competing flow that shares a router's queue begins, or gets the acknowledgement or the loss of a segment.
     Competitor(Place, Fate),
-    /// A NIC interrupts.
     Interrupt(Place),
-    /// A socket that was full can be written.
     Writable(Place),
     /// A NIC's carrier has changed, and the kernel signals it to the node.
     Carrier(Place, bool),
-    /// A node's timer has run out.
     Timer(u8),
     /// A worker that was busy, or is woken late, takes its turn.
     Wake(u8),
-    /// A flow's next frames are due.
     Flow(usize),
-    /// A flow ends.
     FlowEnd(usize),
-    /// A fault begins or ends.
     Fault(Fault, bool),
-    /// A node's policy is changed.
     Policy(u8, PolicyKind),
-    /// A stranger puts something on a link.
     Injection,
-    /// The hostile member sends something.
     Deed,
 }
 
 /// Events in the order of their time.
 #[derive(Debug, Default)]
 pub(crate) struct Agenda {
-    entries: BinaryHeap<Reverse<Entry>>,
+    /// By time and number.
+    events: BTreeMap<(Instant, u64), Event>,
     /// Events that were put in since the beginning.
     count: u64,
 }
 
 impl Agenda {
     pub(crate) fn push(&mut self, at: Instant, event: Event) {
-        self.entries.push(Reverse(Entry { at, number: self.count, event }));
+        self.events.insert((at, self.count), event);
         self.count += 1;
     }
 
     /// Takes the next event, if it happens by `until`.
     pub(crate) fn pop(&mut self, until: Instant) -> Option<(Instant, Event)> {
-        if self.entries.peek()?.0.at > until {
-            return None;
-        }
-        self.entries.pop().map(|Reverse(entry)| (entry.at, entry.event))
+        let first = self.events.first_entry().filter(|first| first.key().0 <= until)?;
+        Some((first.key().0, first.remove()))
     }
 
     /// Events that wait, for statistics.
     pub(crate) fn waiting(&self) -> impl Iterator<Item = &Event> {
-        self.entries.iter().map(|Reverse(entry)| &entry.event)
+        self.events.values()
     }
 }
-
-#[derive(Debug)]
-struct Entry {
-    at: Instant,
-    number: u64,
-    event: Event,
-}
-
-impl Entry {
-    fn key(&self) -> (Instant, u64) {
-        (self.at, self.number)
-    }
-}
-
-impl Ord for Entry {
-    fn cmp(&self, other: &Self) -> Ordering {
-        self.key().cmp(&other.key())
-    }
-}
-
-impl PartialOrd for Entry {
-    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
-        Some(self.cmp(other))
-    }
-}
-
-impl PartialEq for Entry {
-    fn eq(&self, other: &Self) -> bool {
-        self.key() == other.key()
-    }
-}
-
-impl Eq for Entry {}
 
 #[cfg(test)]
 mod tests {

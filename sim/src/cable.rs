@@ -14,28 +14,23 @@ use std::collections::VecDeque;
 use std::rc::Rc;
 use tabane_proto::Instant;
 
-/// The UDP port of every endpoint.
 const UDP_PORT: u16 = 7420;
 
 /// A nic of a node: the end of a cable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Place {
-    /// The node.
     pub node: u8,
-    /// Its nic.
     pub nic: u8,
 }
 
 impl Place {
     /// Its endpoint: `fd00::node:nic`.
-    #[must_use]
     pub fn endpoint(self) -> SocketAddr {
         let address = Ipv6Addr::new(0xfd00, 0, 0, 0, 0, 0, self.node.into(), self.nic.into());
         SocketAddr::new(IpAddr::V6(address), UDP_PORT)
     }
 
     /// The place of an endpoint, if it is one.
-    #[must_use]
     pub fn of(endpoint: SocketAddr) -> Option<Self> {
         let IpAddr::V6(address) = endpoint.ip() else { return None };
         let [0xfd00, 0, 0, 0, 0, 0, node, nic] = address.segments() else { return None };
@@ -65,7 +60,6 @@ pub(crate) struct Arrival {
     pub(crate) at: Instant,
     /// The address that it claims to come from.
     pub(crate) from: Place,
-    /// A stranger put it there.
     pub(crate) is_injected: bool,
     pub(crate) bytes: Rc<[u8]>,
 }

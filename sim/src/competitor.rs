@@ -15,8 +15,7 @@ const BETA: f64 = 0.7;
 /// RFC 6928.
 const FIRST_WINDOW: f64 = 10.0;
 
-/// The settings of a competing flow.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CompetitorSettings {
     /// Its round trip without the queue.
     pub round_trip: Duration,
@@ -24,7 +23,6 @@ pub struct CompetitorSettings {
     pub begins: Duration,
 }
 
-/// What happens to a competing flow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Fate {
     Begins,
@@ -32,8 +30,7 @@ pub(crate) enum Fate {
     Dropped,
 }
 
-/// The sender.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Competitor {
     pub(crate) settings: CompetitorSettings,
     window: f64,
@@ -44,7 +41,6 @@ pub(crate) struct Competitor {
     /// What Reno's window would be.
     reno: f64,
     in_flight: f64,
-    /// It sends nothing more.
     ended: bool,
     /// Losses until then belong to one congestion event.
     recovers_until: Instant,
@@ -56,18 +52,8 @@ pub(crate) struct Competitor {
 
 impl Competitor {
     pub(crate) fn new(settings: CompetitorSettings) -> Self {
-        Self {
-            settings,
-            window: FIRST_WINDOW,
-            peak: None,
-            floor: FIRST_WINDOW,
-            reno: FIRST_WINDOW,
-            in_flight: 0.0,
-            ended: false,
-            recovers_until: Instant::default(),
-            passed: 0,
-            lost: 0,
-        }
+        let [window, floor, reno] = [FIRST_WINDOW; 3];
+        Self { settings, window, floor, reno, ..Self::default() }
     }
 
     /// Sends one more segment if the window allows it; returns whether it did.
@@ -77,7 +63,6 @@ impl Competitor {
         sends
     }
 
-    /// It sends nothing more.
     pub(crate) fn end(&mut self) {
         self.ended = true;
     }

@@ -35,7 +35,6 @@ use way::{Lanes, Way};
 /// The first bytes of the MAC addresses of its hosts.
 pub(crate) const HOSTILE_HOSTS: [u8; 2] = [6, 0x66];
 
-/// What the member does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Deed {
     /// A record as long as there is, a byte in each cell.
@@ -67,7 +66,6 @@ pub enum Deed {
 }
 
 impl Deed {
-    /// All of them.
     pub const ALL: [Self; 13] = [
         Self::Crumbs,
         Self::Records,
@@ -85,20 +83,16 @@ impl Deed {
     ];
 }
 
-/// Who is hostile, and how.
 #[derive(Clone, Debug)]
 pub struct Hostility {
-    /// The member.
     pub node: NodeNumber,
     /// When it begins, after the run makes it hostile: it has to watch how its bundle joins.
     pub after: Duration,
     /// From one deed to the next, on average.
     pub every: Duration,
-    /// What to choose from.
     pub deeds: Vec<Deed>,
 }
 
-/// A cell that the member sends.
 #[derive(Debug)]
 pub(crate) struct Said {
     pub(crate) from: Place,
@@ -106,7 +100,6 @@ pub(crate) struct Said {
     pub(crate) bytes: Vec<u8>,
 }
 
-/// The hostile member.
 #[derive(Debug)]
 pub struct Member {
     random: Random,
@@ -125,7 +118,6 @@ pub struct Member {
 
 impl Member {
     /// One among so many nodes, not hostile yet.
-    #[must_use]
     pub fn new(nodes: usize, random: Random) -> Self {
         let lanes = vec![Lanes::default(); nodes];
         let (tap, clear) = (Tap::default(), InTheClear::default());
@@ -138,7 +130,6 @@ impl Member {
     }
 
     /// Notes of the cells that nodes seal which may become hostile.
-    #[must_use]
     pub fn tap(&self) -> Tap {
         self.tap.clone()
     }
@@ -179,7 +170,6 @@ impl Member {
         }
     }
 
-    /// A node receives a cell.
     pub fn watch_received(&mut self, to: Place, from: Place, cell: &[u8]) {
         if !self.is(to.node) {
             return;

@@ -19,10 +19,8 @@ const REMEMBERED: usize = 32;
 /// Cells of any age that are kept.
 const RECORDED: usize = 256;
 
-/// What the stranger does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Injection {
-    /// Random bytes.
     Noise,
     /// The header of a cell of a session that does not exist, and random bytes.
     Stranger,
@@ -47,12 +45,10 @@ impl Injection {
     pub const HOSTILE: [Self; 3] = [Self::Flipped, Self::Forged, Self::Recorded];
 }
 
-/// How often the stranger does what.
 #[derive(Clone, Debug)]
 pub struct InjectionSettings {
     /// From one to the next, on average.
     pub every: Duration,
-    /// What to choose from.
     pub choices: Vec<Injection>,
 }
 
@@ -69,7 +65,6 @@ impl InjectionSettings {
     }
 }
 
-/// The stranger.
 #[derive(Debug)]
 pub(crate) struct Injector {
     random: Random,
@@ -79,7 +74,6 @@ pub(crate) struct Injector {
     settings: Option<InjectionSettings>,
     recent: VecDeque<(Place, Arrival)>,
     recorded: Vec<(Place, Arrival)>,
-    /// What was injected.
     done: Vec<Injection>,
 }
 

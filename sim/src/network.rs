@@ -22,15 +22,12 @@ use tabane_proto::{Instant, Outcome};
 /// Datagrams that did not arrive, by cause.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Losses {
-    /// Chance.
     pub chance: u64,
     /// An outage, or a cable without carrier.
     pub outage: u64,
     /// The switch's queue was full.
     pub switch_queue: u64,
-    /// A router dropped it.
     pub router: u64,
-    /// It was longer than what passes.
     pub too_long: u64,
     /// The kernel had no memory.
     pub send_buffer: u64,
@@ -58,14 +55,11 @@ impl Losses {
         .into_iter()
     }
 
-    /// All of them.
-    #[must_use]
     pub fn total(&self) -> u64 {
         self.named().map(|(_, count)| count).sum()
     }
 }
 
-/// All cables.
 #[derive(Debug)]
 pub(crate) struct Network {
     /// By node, by nic.

@@ -1,7 +1,9 @@
 //! A node: a bundle with its sockets and its clock, and the events that reach it from outside.
 //!
 //! An event only notes what is ready (a socket, a carrier, a timer), as the kernel does; the worker then takes its turn
-//! ([`crate::turn`]). A node that restarts loses all but its identity.
+//! ([`crate::turn`]). A node that restarts loses all but its identity. It may take a cable out of its bundle while frames flow,
+//! and back in, or drain it: the bundle gives its links numbers of its own, and a cable keeps its place. A socket stays open
+//! until the bundle has no link of its number any more.
 //!
 //! Invariant that is checked: the bundle's counters agree with what went in and out.
 
@@ -20,7 +22,6 @@ use tabane_seal::{Cipher, Group, Random};
 /// The group key, which all nodes share.
 const GROUP_KEY: [u8; 32] = [0x7a; 32];
 
-/// A node.
 pub(crate) struct Node {
     pub(crate) number: u8,
     pub(crate) bundle: Bundle,
@@ -84,17 +85,14 @@ impl Node {
         now + self.settings.clock - self.slept
     }
 
-    /// The numbers of its nics.
     pub(crate) fn nics(&self) -> core::ops::Range<u8> {
         0..u8::try_from(self.sockets.len()).unwrap_or_default()
     }
 
-    /// Where a nic's cable begins.
     pub(crate) fn place(&self, nic: u8) -> Place {
         Place { node: self.number, nic }
     }
 
-    /// A nic's socket.
     pub(crate) fn socket(&mut self, nic: u8) -> &mut Socket {
         &mut self.sockets[usize::from(nic)]
     }
@@ -182,6 +180,56 @@ impl Node {
             if counted != seen {
                 let names = names.join(" and ");
                 world.violated(self.number, &format!("counters add up: {names} {counted}, seen {seen}"));
+            }
+        }
+    }
+
+    /// The bundle's number of the nic at which a cable ends, if it is in the bundle.
+    pub(crate) fn number(&self, nic: u8) -> Option<u8> {
+        self.sockets[usize::from(nic)].number
+    }
+
+    /// The cable that ends at the bundle's nic of this number.
+    pub(crate) fn cable_at(&self, number: u8) -> Option<u8> {
+        self.nics().find(|nic| self.number(*nic) == Some(number))
+    }
+
+    /// Takes a cable out of the bundle, unless it is the last one or out already.
+    pub(crate) fn unplug(&mut self, world: &Surroundings<'_>, nic: u8) {
+        let staying = self.sockets.iter().filter(|socket| socket.number.is_some() && !socket.is_leaving);
+        let Some(number) = self.number(nic).filter(|_| staying.count() > 1) else { return };
+        self.socket(nic).is_leaving = true;
+        self.bundle.remove_link(self.clock(world.now), number);
+    }
+
+    /// Takes a cable into the bundle; `false`: its last socket is still open.
+    pub(crate) fn plug(&mut self, world: &mut Surroundings<'_>, nic: u8) -> bool {
+        // A number that is free in the bundle must not be that of a cable here any more when it is given again.
+        self.close_sockets(world);
+        if self.number(nic).is_some() {
+            return !self.socket(nic).is_leaving;
+        }
+        let settings = self.link_settings(nic);
+        let number = self.bundle.add_link(self.clock(world.now), settings);
+        let carrier = world.network.cable(self.place(nic)).has_carrier();
+        *self.socket(nic) = Socket::new(number, Some(carrier));
+        world.greeted_anew();
+        true
+    }
+
+    /// Drains the link at the end of a cable, or ends that; nothing, when the cable is not in the bundle.
+    pub(crate) fn drain(&mut self, world: &Surroundings<'_>, nic: u8, drained: bool) {
+        if let Some(number) = self.number(nic) {
+            self.bundle.drain_link(self.clock(world.now), number, drained);
+        }
+    }
+
+    /// Closes the sockets of links that are gone; datagrams in them are lost, and so are those that arrive later.
+    pub(crate) fn close_sockets(&mut self, world: &mut Surroundings<'_>) {
+        for nic in self.nics() {
+            if self.number(nic).is_none_or(|number| !self.bundle.has_link(number)) {
+                world.network.losses.receive_buffer += self.socket(nic).waiting();
+                *self.socket(nic) = Socket::default();
             }
         }
     }

@@ -12,8 +12,7 @@ use core::time::Duration;
 use tabane_proto::Instant;
 use tabane_proto::time::nanos;
 
-/// One direction.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Pipe {
     way: Way,
     /// When the wire has taken all that was put in.
@@ -29,14 +28,7 @@ pub(crate) struct Pipe {
 
 impl Pipe {
     pub(crate) fn new(way: Way) -> Self {
-        Self {
-            way,
-            free_at: Instant::default(),
-            last_out: Instant::default(),
-            between: [0; 2],
-            since: Instant::default(),
-            outages: 0,
-        }
+        Self { way, ..Self::default() }
     }
 
     /// Bytes that wait, the part of the datagram that is leaving included.
@@ -98,7 +90,6 @@ impl Pipe {
         self.way.loss = per_million;
     }
 
-    /// Whether nothing passes.
     pub(crate) fn is_out(&self) -> bool {
         self.outages > 0
     }

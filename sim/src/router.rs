@@ -28,14 +28,11 @@ pub enum Drops {
     CoDel,
 }
 
-/// The settings of a router's queue.
 #[derive(Clone, Copy, Debug)]
 pub struct RouterSettings {
     /// Bits per second.
     pub rate: u64,
-    /// Bytes that may wait.
     pub queue: u64,
-    /// Which datagrams are dropped.
     pub drops: Drops,
     /// The flow that shares the queue.
     pub competitor: Option<CompetitorSettings>,
@@ -45,7 +42,6 @@ pub struct RouterSettings {
 
 impl RouterSettings {
     /// A queue that drops its tail, with room for the bytes that leave in `span`.
-    #[must_use]
     pub fn tail(rate: u64, span: Duration) -> Self {
         let bits = u128::from(rate) * u128::from(nanos(span));
         let queue = u64::try_from(bits / 8_000_000_000).unwrap_or(u64::MAX).max(2 * FRAME);
@@ -110,7 +106,6 @@ impl Router {
         self.entries.iter().filter(|entry| matches!(entry.what, Waiting::Cell(_))).count() as u64
     }
 
-    /// Bytes that wait.
     pub(crate) fn queued(&self) -> u64 {
         self.queued
     }

@@ -11,7 +11,6 @@ use tabane_proto::BUFFER;
 /// Bytes that wait at most: less than the daemon asks the kernel for.
 const RECEIVE_BUFFER: usize = 4 * 1024 * 1024;
 
-/// A socket, bound to a nic.
 #[derive(Debug, Default)]
 pub(crate) struct Socket {
     received: VecDeque<Arrival>,

@@ -22,7 +22,6 @@ pub struct Statistics {
 }
 
 impl Statistics {
-    /// Adds a run.
     pub fn add(&mut self, report: &Report) {
         self.runs += 1;
         self.simulated += report.simulated;
@@ -41,8 +40,6 @@ impl Statistics {
         }
     }
 
-    /// How many were added.
-    #[must_use]
     pub fn runs(&self) -> u64 {
         self.runs
     }

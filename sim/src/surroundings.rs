@@ -54,9 +54,7 @@ impl core::error::Error for Violation {}
 pub struct LogEntry {
     /// When, on the world's clock.
     pub at: Instant,
-    /// Whose bundle.
     pub node: u8,
-    /// What.
     pub event: tabane_proto::Event,
 }
 
@@ -131,7 +129,6 @@ impl<'t> Surroundings<'t> {
         self.violation.get_or_insert_with(|| Violation { at, node, what: what.to_owned() });
     }
 
-    /// A bundle logged an event.
     pub(crate) fn log(&mut self, node: u8, event: tabane_proto::Event) {
         if self.is_traced() {
             self.note(format_args!("n{node} {}", describe_event(&event)));
@@ -139,7 +136,6 @@ impl<'t> Surroundings<'t> {
         self.log.push(LogEntry { at: self.now, node, event });
     }
 
-    /// A node sends a batch.
     pub(crate) fn send(&mut self, from: Place, to: SocketAddr, bytes: &[u8], segment: usize) -> Outcome {
         self.member.watch_sent(from, Some(to), bytes, segment);
         let outcome = self.network.send(&mut self.agenda, self.now, from, to, bytes, segment);
@@ -150,7 +146,6 @@ impl<'t> Surroundings<'t> {
         outcome
     }
 
-    /// A node sends a control message.
     pub(crate) fn send_control(&mut self, from: Place, to: Option<SocketAddr>, bytes: &[u8]) -> Outcome {
         self.count_hello(from, bytes);
         self.member.watch_sent(from, to, bytes, bytes.len());

@@ -22,7 +22,6 @@ const DEVICE_QUEUE: usize = 1_000;
 const MESSAGE_PART: u64 = 65_106;
 const MESSAGE_HEADERS: u32 = 54;
 
-/// A flow's number.
 pub type FlowNumber = usize;
 
 /// One frame's fate.
@@ -65,7 +64,6 @@ struct FlowState {
     came: u64,
 }
 
-/// The figures of a flow.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct FlowResult {
     /// Frames that the device offered.
@@ -86,7 +84,6 @@ pub struct FlowResult {
 
 impl FlowResult {
     /// Frames that were taken and did not arrive.
-    #[must_use]
     pub fn lost(&self) -> u64 {
         self.taken - self.delivered
     }

@@ -24,7 +24,6 @@ const ROUNDS: usize = 4_096;
 const CONTROL_MAX: usize = 1_024;
 
 impl Node {
-    /// One turn.
     pub(crate) fn turn(&mut self, world: &mut Surroundings<'_>) {
         if self.is_paused() || !self.is_due(world) {
             return;

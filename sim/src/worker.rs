@@ -12,7 +12,6 @@ use tabane_proto::Instant;
 /// Datagrams that a slow worker reads from one socket before it does anything else: one `recvmmsg`.
 pub(crate) const READ_AT_ONCE: usize = 64;
 
-/// A node's worker.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Worker {
     /// The time that it takes for each datagram.

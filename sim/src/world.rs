@@ -24,7 +24,6 @@ const CARRIER_NOTICE: Duration = Duration::from_millis(1);
 /// How often [`World::settle`] checks.
 const LOOK_EVERY: Duration = Duration::from_millis(1);
 
-/// A world.
 pub struct World<'t> {
     nodes: Vec<Node>,
     surroundings: Surroundings<'t>,
@@ -33,7 +32,6 @@ pub struct World<'t> {
 
 impl<'t> World<'t> {
     /// A world at its beginning: every node has just started. `trace` takes a line per event.
-    #[must_use]
     pub fn new(seed: u64, topology: &Topology, trace: Option<Trace<'t>>) -> Self {
         let mut surroundings = Surroundings::new(seed, topology, trace);
         let numbers = (0u8..).zip(&topology.nodes).map(|(number, _)| number);
@@ -49,19 +47,14 @@ impl<'t> World<'t> {
         Self { nodes, surroundings, events: 0 }
     }
 
-    /// The world's clock.
-    #[must_use]
     pub fn now(&self) -> Instant {
         self.surroundings.now
     }
 
-    /// Events that have happened.
-    #[must_use]
     pub fn events(&self) -> u64 {
         self.events
     }
 
-    /// Begins a flow.
     pub fn start(&mut self, flow: Flow) -> FlowNumber {
         let number = self.surroundings.traffic.add(flow);
         self.surroundings.agenda.push(self.now(), Event::Flow(number));
@@ -83,12 +76,10 @@ impl<'t> World<'t> {
     }
 
     /// Bytes of a flow's messages that have come.
-    #[must_use]
     pub fn came(&self, flow: FlowNumber) -> u64 {
         self.surroundings.traffic.came(flow)
     }
 
-    /// Ends a flow. Frames that wait in its device are still sent.
     pub fn stop(&mut self, flow: FlowNumber) {
         self.surroundings.traffic.stop(flow);
     }
@@ -132,13 +123,11 @@ impl<'t> World<'t> {
     }
 
     /// Bytes that a flow which competes on a link's way to a node has brought through the router so far.
-    #[must_use]
     pub fn competed(&mut self, place: Place) -> u64 {
         self.surroundings.network.rival(place).map_or(0, |rival| rival.passed * SEGMENT)
     }
 
     /// Bytes that wait in the router in front of a node.
-    #[must_use]
     pub fn routing(&mut self, place: Place) -> u64 {
         self.surroundings.network.cable(place).router.as_ref().map_or(0, Router::queued)
     }
@@ -167,19 +156,16 @@ impl<'t> World<'t> {
     }
 
     /// Cells that the hostile member has sent beside its bundle, and frames that no check judged.
-    #[must_use]
     pub fn hostile(&self) -> (u64, u64) {
         (self.surroundings.member.said(), self.surroundings.traffic.unjudged)
     }
 
     /// Whether a flow neither begins nor ends at the hostile member.
-    #[must_use]
     pub fn is_judged(&self, flow: &Flow) -> bool {
         self.surroundings.traffic.is_judged(flow)
     }
 
     /// How often the stranger has done something.
-    #[must_use]
     pub fn injected(&self, kind: Injection) -> u64 {
         self.surroundings.injector.count(kind)
     }
@@ -240,7 +226,6 @@ impl<'t> World<'t> {
     }
 
     /// Whether every node takes every link to every other for usable, both ways.
-    #[must_use]
     pub fn is_settled(&self) -> bool {
         self.nodes.iter().all(|node| {
             let peers = node.bundle.peers();
@@ -396,19 +381,16 @@ impl<'t> World<'t> {
     }
 
     /// The figures of a flow.
-    #[must_use]
     pub fn result(&self, flow: FlowNumber) -> FlowResult {
         self.result_since(flow, Instant::default())
     }
 
     /// The figures of the frames of a flow that were taken from `since` on.
-    #[must_use]
     pub fn result_since(&self, flow: FlowNumber, since: Instant) -> FlowResult {
         self.surroundings.traffic.result(flow, since)
     }
 
     /// Bits per second of a flow that its addressee got from `since` until now.
-    #[must_use]
     pub fn goodput(&self, flow: FlowNumber, since: Instant) -> f64 {
         let bytes = self.surroundings.traffic.delivered_between(flow, since, self.now());
         let bits = u32::try_from(bytes * 8 / 1_000).unwrap_or(u32::MAX);
@@ -417,26 +399,21 @@ impl<'t> World<'t> {
 
     /// The longest time from `since` until now in which the addressee of a flow got none of its frames; a time that
     /// began before counts whole.
-    #[must_use]
     pub fn longest_pause(&self, flow: FlowNumber, since: Instant) -> Duration {
         self.surroundings.traffic.longest_pause(flow, since, self.now())
     }
 
     /// How long each question of a flow with [`crate::flow::Pace::Asking`] that was asked from `since` on waited for its
     /// answer, in order.
-    #[must_use]
     pub fn round_trips(&self, flow: FlowNumber, since: Instant) -> Vec<Duration> {
         self.surroundings.traffic.round_trips(flow, since)
     }
 
     /// The events that all bundles logged.
-    #[must_use]
     pub fn log(&self) -> &[LogEntry] {
         &self.surroundings.log
     }
 
-    /// A node's bundle.
-    #[must_use]
     pub fn bundle(&self, node: u8) -> &Bundle {
         &self.nodes[usize::from(node)].bundle
     }
@@ -447,19 +424,16 @@ impl<'t> World<'t> {
     }
 
     /// Cells that did not arrive, by cause.
-    #[must_use]
     pub fn losses(&self) -> Losses {
         self.surroundings.network.losses
     }
 
     /// Frames that found their device full.
-    #[must_use]
     pub fn device_full(&self) -> u64 {
         self.surroundings.traffic.device_full
     }
 
     /// Deliveries to nodes that were not addressed.
-    #[must_use]
     pub fn flooded(&self) -> u64 {
         self.surroundings.traffic.flooded
     }
@@ -470,7 +444,6 @@ impl<'t> World<'t> {
     }
 
     /// Cells that by the counts are on their way, and cells that the links hold: equal unless the world itself is wrong.
-    #[must_use]
     pub fn on_the_way(&self) -> (u64, u64) {
         let switching =
             self.surroundings.agenda.waiting().filter(|event| matches!(event, Event::Switch(_))).count();

@@ -18,7 +18,6 @@ const NOTES: usize = 256;
 /// A key that several hold.
 pub(crate) type Shared = Arc<Mutex<Box<dyn Key>>>;
 
-/// A cell that was sealed.
 pub(crate) struct Note {
     header: [u8; HEADER],
     /// Its full number.
@@ -56,11 +55,8 @@ impl Tap {
     }
 }
 
-/// A group whose keys are tapped.
 pub struct TappedGroup {
-    /// The group.
     pub group: Group,
-    /// The notes.
     pub tap: Tap,
 }
 
