@@ -67,7 +67,6 @@ impl Method {
     pub const ALL: [Self; 4] = [Self::Interrupt, Self::Timer, Self::Busy, Self::Adaptive];
 
     /// The name in files, flags and the status.
-    #[must_use]
     pub fn name(self) -> &'static str {
         match self {
             Self::Interrupt => "interrupt",
@@ -168,7 +167,6 @@ pub struct Receive {
     rate: Rate,
     tokens: TokenBucket,
     counters: Counters,
-    /// The cost of a sleep.
     sleep_cost: Duration,
     /// When this wait for frames began: the end of the last turn that moved some.
     since: Instant,
@@ -190,7 +188,6 @@ pub struct Receive {
 
 impl Receive {
     /// An engine that begins `now`.
-    #[must_use]
     pub fn new(now: Instant, settings: Settings) -> Self {
         Self {
             settings,
@@ -212,7 +209,6 @@ impl Receive {
     }
 
     /// The settings.
-    #[must_use]
     pub fn settings(&self) -> Settings {
         self.settings
     }
@@ -225,7 +221,6 @@ impl Receive {
     }
 
     /// The counters.
-    #[must_use]
     pub fn counters(&self) -> Counters {
         self.counters
     }

@@ -32,18 +32,15 @@ pub use packet::{Cast, Packet};
 const KERNEL: u32 = 0;
 
 /// Why nothing can be captured.
+#[expect(missing_docs, reason = "the sentences say it")]
 #[derive(Debug, Error)]
 pub enum CaptureError {
-    /// The NIC cannot be asked for, or is not there.
     #[error(transparent)]
     Nic(#[from] NetlinkError),
-    /// This process may not open packet sockets.
     #[error("no permission to see the packets of {0}: run as root or with CAP_NET_RAW")]
     NoPermission(String),
-    /// What passes the NIC has no Ethernet header.
     #[error("the packets of {0} have no Ethernet header")]
     NoEthernet(String),
-    /// The kernel refused for another reason.
     #[error(transparent)]
     Failed(#[from] Failure),
 }

@@ -42,7 +42,6 @@ struct Settings {
 }
 
 /// Mbit/s of a device; `None`: it does not know, has no carrier, or is none.
-#[must_use]
 pub fn speed(device: &str) -> Option<u32> {
     let settings = ask(device, Settings { command: GET, ..Settings::default() }).ok()?;
     let speed = u32::from(settings.speed_high) << 16 | u32::from(settings.speed);
@@ -70,7 +69,6 @@ pub enum Offloading {
     Checksum = 0x16,
 }
 
-/// `struct ethtool_value`.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 struct Value {
@@ -79,7 +77,6 @@ struct Value {
 }
 
 /// Whether a device has this switched on; `None`: it does not say.
-#[must_use]
 pub fn offloads(device: &str, what: Offloading) -> Option<bool> {
     let answer = ask(device, Value { command: what as u32, value: 0 }).ok()?;
     Some(answer.value != 0)
@@ -148,7 +145,6 @@ pub struct Negotiated {
 }
 
 /// What the device has agreed on; `None`: it has no such thing.
-#[must_use]
 pub fn negotiated(device: &str) -> Option<Negotiated> {
     let question = |words| LinkSettings { command: GET_LINK_SETTINGS, words, ..LinkSettings::default() };
     // The answer to a question without words is their number, made negative.

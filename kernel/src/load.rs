@@ -101,9 +101,6 @@ impl Loaded {
     }
 
     /// A map by its name in `programs/maps.h`.
-    ///
-    /// # Panics
-    /// When there is none: the name is a constant of this crate.
     pub(crate) fn map(&self, name: &str) -> BorrowedFd<'_> {
         self.handle(name).as_fd()
     }

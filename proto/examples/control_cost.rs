@@ -178,6 +178,7 @@ impl Scene {
         let mut heartbeat = Heartbeat {
             sent_at: now.wrapping_add(1),
             echo: now,
+            echo_age: u32::MAX,
             serial: u16::try_from(turn).unwrap_or_default(),
             sent_links: 16,
             reported_links: 16,

@@ -34,7 +34,6 @@ pub(crate) struct Group {
     workers: u8,
     takes_uso: bool,
     handover: Handover,
-    /// This node ends.
     ends: bool,
     /// There is no peer, and the last one has said that it ends.
     was_left: bool,
@@ -99,7 +98,6 @@ impl Group {
         self.others = others;
     }
 
-    /// Whether there is no peer because the last one has said that it ends.
     pub(crate) fn was_left(&self) -> bool {
         self.was_left
     }

@@ -70,7 +70,7 @@ pub(crate) struct Lost {
 ///
 /// What is done for each frame costs the same however many peers there are: who is due is looked up in a flat table, which
 /// is brought up to date for those alone whose state may have changed.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Links {
     own: Numbered<Vec<Link>>,
     peers: ByPeer<Paths>,
@@ -91,17 +91,8 @@ pub(crate) struct Links {
 
 impl Links {
     pub(crate) fn new(now: Instant, links: Vec<LinkSettings>, repair: bool) -> Self {
-        Self {
-            own: Numbered(links.into_iter().map(|settings| Link::new(now, settings)).collect()),
-            peers: ByPeer::default(),
-            due: Vec::new(),
-            touched: Vec::new(),
-            lost: Vec::new(),
-            opened: false,
-            resized: false,
-            rolled_back: false,
-            repair,
-        }
+        let own = Numbered(links.into_iter().map(|settings| Link::new(now, settings)).collect());
+        Self { own, repair, ..Self::default() }
     }
 
     /// This node's links, by number.
@@ -148,7 +139,6 @@ impl Links {
         Some(paths)
     }
 
-    /// The paths to all peers.
     pub(crate) fn all_paths(&self) -> impl Iterator<Item = &Paths> {
         self.peers.values()
     }

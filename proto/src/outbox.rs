@@ -26,17 +26,35 @@ const fn max(one: usize, other: usize) -> usize {
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Control {
     /// A hello to everyone, or to an endpoint.
-    Greet { link: u8, to: Option<SocketAddr> },
-    /// A hello to a peer.
-    Answer { link: u8, peer: u16, to: SocketAddr },
+    Greet {
+        link: u8,
+        to: Option<SocketAddr>,
+    },
+    Answer {
+        link: u8,
+        peer: u16,
+        to: SocketAddr,
+    },
     /// A hello to a peer that says that the link leaves.
-    Farewell { link: u8, peer: u16, to: SocketAddr },
-    /// A heartbeat.
-    Heartbeat { link: u8, peer: u16 },
+    Farewell {
+        link: u8,
+        peer: u16,
+        to: SocketAddr,
+    },
+    Heartbeat {
+        link: u8,
+        peer: u16,
+    },
     /// A heartbeat with so much padding that it shows what the path carries.
-    Probe { link: u8, peer: u16 },
+    Probe {
+        link: u8,
+        peer: u16,
+    },
     /// A repair request, on the link with the shortest queue. `after`: it went over that link before.
-    Repair { peer: u16, after: Option<u8> },
+    Repair {
+        peer: u16,
+        after: Option<u8>,
+    },
 }
 
 /// A message that has been written.

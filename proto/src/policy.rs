@@ -35,7 +35,6 @@ use core::time::Duration;
 /// A link as a policy sees it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Choice {
-    /// Its number.
     pub(crate) link: u8,
     /// How long the next cell waits: for the bytes in the link's own queue, and behind it where that can be foreseen.
     pub(crate) wait: Duration,
@@ -183,7 +182,6 @@ pub(crate) trait Distribute: fmt::Debug + Send {
         None
     }
 
-    /// Its senders, if it has such.
     fn senders(&mut self) -> Option<&mut Senders> {
         None
     }
@@ -230,7 +228,6 @@ pub enum Choosing {
 
 impl Choosing {
     /// Whether frames of one flow use several links.
-    #[must_use]
     pub fn spreads(self) -> bool {
         matches!(self, Self::Earliest | Self::Shares)
     }
@@ -261,7 +258,6 @@ macro_rules! policies {
             pub const ALL: [Self; [$($name,)+].len()] = [$(Self::$kind,)+];
 
             /// The name in files, flags and the status.
-            #[must_use]
             pub fn name(self) -> &'static str {
                 match self {
                     $(Self::$kind => $name,)+
@@ -269,7 +265,6 @@ macro_rules! policies {
             }
 
             /// What it does with one flow.
-            #[must_use]
             pub fn nature(self) -> Nature {
                 match self {
                     $(Self::$kind => Nature::$nature,)+

@@ -62,7 +62,6 @@ pub(crate) struct Around<'a> {
     pub(crate) now: Instant,
 }
 
-/// What is kept of each peer.
 #[derive(Debug, Default)]
 struct Peer {
     /// The number of the next cell of each lane to it.

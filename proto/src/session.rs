@@ -69,7 +69,6 @@ impl Sessions {
         self.sealed.resize(SEALED_MAX, 0);
     }
 
-    /// This node.
     pub(crate) fn node(&self) -> NodeId {
         self.node
     }

@@ -92,7 +92,6 @@ pub(super) fn is_run(total: usize, segment: usize) -> bool {
     segment > 0 && total <= RUN_MAX && total.div_ceil(segment) <= SEGMENTS_MAX
 }
 
-/// Sends the run, whole or not at all.
 pub(super) fn send_run(socket: &CellSocket, way: &Way, slices: &[IoSlice<'_>], segment: usize) -> Sent {
     let (socket, to) = (socket.as_fd(), link_layer(way.index, ETHER_TYPE, way.to));
     sockets::send_singly(socket, Run::new(slices), |run| send_batch(socket, &to, way.port, run, segment))

@@ -124,7 +124,6 @@ impl Xdp {
         Ok(opened)
     }
 
-    /// The mode, for people.
     pub(super) fn mode(&self) -> &'static str {
         match (self.zero_copy, self.place) {
             (true, _) => "ether/xdp-zerocopy",
@@ -194,7 +193,6 @@ impl Xdp {
         self.queued
     }
 
-    /// Limits those.
     pub(super) fn set_limit(&mut self, bytes: usize) {
         self.limit = bytes;
     }

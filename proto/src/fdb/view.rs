@@ -82,7 +82,6 @@ impl View {
         }
     }
 
-    /// A peer is gone.
     pub(crate) fn forget_peer(&mut self, gone: u16) {
         self.nameless.retain(|(peer, _)| *peer != gone);
         if let Some(claim) = self.claims.remove(gone) {

@@ -30,7 +30,6 @@ pub(crate) fn add_link(now: Instant, settings: LinkSettings, parts: &mut Parts<'
     Some(number)
 }
 
-/// A link leaves.
 pub(crate) fn remove_link(now: Instant, number: u8, parts: &mut Parts<'_>) {
     let Some(link) = parts.links.member_mut(number) else { return };
     link.presence = Presence::Leaving { until: now + GRACE };
@@ -130,7 +129,6 @@ fn bid_farewell(now: Instant, number: u8, parts: &mut Parts<'_>) {
     }
 }
 
-/// A link is gone.
 fn vacate(number: u8, parts: &mut Parts<'_>) {
     parts.links[number].presence = Presence::Vacant;
     parts.sessions.forget_link(number);

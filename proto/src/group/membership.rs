@@ -353,7 +353,6 @@ pub(crate) fn part(index: u16, parts: &mut Parts<'_>) {
     }
 }
 
-/// Drops a peer's state.
 fn drop_peer(index: u16, parts: &mut Parts<'_>) -> Option<NodeId> {
     let peer = parts.sessions.table_mut().remove(index)?;
     parts.links.remove(index);

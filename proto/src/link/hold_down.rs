@@ -28,7 +28,6 @@ impl HoldDown {
         Self { recovered: now, relapses: 0, until: now }
     }
 
-    /// It fails.
     pub(crate) fn fail(&mut self, now: Instant) {
         self.relapses = if now.since(self.recovered) < STEADY_AFTER { self.relapses + 1 } else { 0 };
         let doublings = self.relapses.checked_sub(2).map(|doublings| doublings.min(DOUBLINGS));

@@ -24,7 +24,6 @@ pub(crate) struct Inbound {
     pub(crate) health: Health,
     /// It is not to be used any more, and still brings what was sent before.
     pub(crate) lingers: bool,
-    /// Cells received.
     pub(crate) received: u64,
     /// Bytes of its data cells, headers included.
     pub(crate) bytes: u64,
@@ -98,7 +97,6 @@ impl Inbound {
         self.probed
     }
 
-    /// A heartbeat came.
     pub(crate) fn handle_heartbeat(&mut self, now: Instant, sent_at: u32) {
         self.last_heartbeat = Some((sent_at, now));
         let sample = now.as_wire_micros().wrapping_sub(sent_at);

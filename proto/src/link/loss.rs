@@ -26,7 +26,6 @@ const WINDOW_TIME: Duration = Duration::from_secs(1);
 /// Heavy loss of which a full queue or a policer is the cause has ended after so long.
 const EXPLAINED_FOR: Duration = Duration::from_secs(2);
 
-/// The loss of one link.
 #[derive(Debug)]
 pub(crate) struct Loss {
     /// The number from which cells count.

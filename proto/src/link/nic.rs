@@ -42,7 +42,6 @@ pub struct LinkSettings {
 
 impl LinkSettings {
     /// A link over IPv6 and UDP that finds its peers by multicast and measures its rate.
-    #[must_use]
     pub fn new(cell_max: u16) -> Self {
         Self {
             cell_max,

@@ -256,7 +256,6 @@ impl PathMtu {
         finding
     }
 
-    /// The probe has arrived.
     fn arrived(&mut self, now: Instant) -> Finding {
         let length = self.length().unwrap_or(self.size);
         let finding = if self.confirmed { Finding::Nothing } else { Finding::Confirmed };

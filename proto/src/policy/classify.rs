@@ -20,13 +20,11 @@ pub(crate) const HEADERS_MAX: usize = ETHERNET + 2 * 4 + 40 + 4;
 pub(crate) type Mac = [u8; 6];
 
 /// The destination of a frame, whose first bytes are given.
-#[must_use]
 pub(crate) fn destination(frame: &[u8]) -> Option<Mac> {
     frame.first_chunk().copied()
 }
 
 /// The source of a frame, whose first bytes are given.
-#[must_use]
 pub(crate) fn source(frame: &[u8]) -> Option<Mac> {
     frame.get(6..)?.first_chunk().copied()
 }
@@ -49,7 +47,6 @@ impl HashLayers {
     pub const ALL: [Self; 3] = [Self::Layer2, Self::Layer23, Self::Layer34];
 
     /// The name in files and flags.
-    #[must_use]
     pub fn name(self) -> &'static str {
         match self {
             Self::Layer2 => "layer2",

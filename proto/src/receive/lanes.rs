@@ -12,7 +12,6 @@ use crate::wire::numbered::Numbered;
 use crate::wire::repair::Request;
 use core::time::Duration;
 
-/// One lane.
 #[derive(Debug, Default)]
 pub(super) struct Lane {
     pub(super) reorder: Reorder,
@@ -34,7 +33,6 @@ impl Lane {
     }
 }
 
-/// All lanes of a peer.
 #[derive(Debug)]
 pub(crate) struct Lanes {
     pub(super) lanes: Numbered<[Lane; LANES]>,

@@ -92,7 +92,6 @@ impl Pool {
             .count()
     }
 
-    /// How many are lent.
     pub(crate) fn lent(&self) -> usize {
         self.lent.len()
     }
@@ -173,7 +172,6 @@ impl Pool {
         &mut buffer[usize::from(piece.start)..][..usize::from(piece.length)]
     }
 
-    /// The bytes of a piece.
     pub(crate) fn bytes(&self, piece: Piece) -> &[u8] {
         &self.buffer(piece.buffer)[usize::from(piece.start)..][..usize::from(piece.length)]
     }

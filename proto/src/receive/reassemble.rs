@@ -56,7 +56,6 @@ impl Ready {
         self.pieces.iter().map(|piece| piece.buffer)
     }
 
-    /// How many frames are ready.
     pub(crate) fn frames(&self) -> usize {
         self.frames.len()
     }

@@ -25,10 +25,8 @@ const KEPT: usize = 256;
 /// Gaps that are remembered after they were given up, to tell late cells from duplicates.
 const GIVEN_UP_MAX: usize = 32;
 
-/// A cell that has arrived.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Arrived {
-    /// Its payload.
     pub(crate) payload: Piece,
     /// Where in it the first record begins, or `NO_RECORD`.
     pub(crate) first_record: u16,

@@ -16,7 +16,6 @@ pub(crate) struct Chain {
     slots: Slots,
 }
 
-/// A record of a chain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Record {
     /// The cell in which it begins, and where in the payload its prefix begins.
@@ -74,7 +73,6 @@ impl Chain {
         first_record(ring, slot, before)
     }
 
-    /// Drops that record.
     pub(crate) fn drop_record(&mut self, ring: &mut Ring, record: Record) {
         self.cut_out(ring, record.before + record.at, PREFIX + record.length);
     }

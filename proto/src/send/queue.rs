@@ -54,7 +54,6 @@ const STUCK_WAITS: u32 = 8;
 /// A cell's wait counts so much in their mean: about two turns of all links.
 const WAIT_SHARE: u32 = 256;
 
-/// One queue.
 #[derive(Clone, Copy, Debug, Default)]
 struct Queue {
     chain: Chain,
@@ -104,7 +103,6 @@ struct Lane {
 
 /// Where cells go that leave the queues, and what they meet there.
 pub(crate) struct Turn<'a> {
-    /// The present.
     pub(crate) now: Instant,
     /// As many slots as `out` may hold.
     pub(crate) most: usize,
@@ -261,7 +259,6 @@ impl FairQueue {
         false
     }
 
-    /// The first cell of a queue.
     fn first(&self, index: usize, ring: &Ring) -> Option<Cell> {
         self.queues[index].chain.first().map(|slot| *ring.cell(slot))
     }

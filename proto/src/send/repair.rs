@@ -17,7 +17,6 @@ use crate::time::Instant;
 use crate::wire::repair::Request;
 use core::ops::Range;
 
-/// Eighths of a cell in one cell.
 const EIGHTHS: u32 = 8;
 /// The most cells that can be saved up: what a dead link can hold at 10 Gbit/s in 5 ms.
 const BURST: u32 = 4_096;

@@ -31,7 +31,6 @@ pub(crate) type Cookie = [u8; TAG];
 /// What becomes of an initiation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Admission {
-    /// It is answered.
     Answer,
     /// Its sender must return with a stamp of this.
     Again(Cookie),
@@ -126,7 +125,6 @@ impl TokenBucket {
         Self { per_second, full_at: now }
     }
 
-    /// Takes a token, if there is one.
     fn take(&mut self, now: Instant) -> bool {
         let one = Duration::from_secs(1) / self.per_second;
         let full_at = self.full_at.max(now) + one;

@@ -92,7 +92,6 @@ impl Keyring {
         Self { peer: agreed.peer, current: Epoch::new(now, agreed), next: None, previous: None, windows }
     }
 
-    /// The peer's own key.
     pub(crate) fn peer(&self) -> Option<PublicKey> {
         self.peer
     }

@@ -24,7 +24,6 @@ impl Sessions {
         if self.is_sealing() { TAG } else { 0 }
     }
 
-    /// Whether cells are sealed.
     pub(crate) fn is_sealing(&self) -> bool {
         self.security.is_some()
     }

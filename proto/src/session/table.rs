@@ -74,7 +74,6 @@ const fn place(session: u16) -> u16 {
     session & ((1 << SLOT_BITS) - 1)
 }
 
-/// All sessions.
 #[derive(Debug)]
 pub(crate) struct Table {
     slots: ByPeer<Session>,
@@ -109,7 +108,6 @@ impl Table {
         present.next().filter(|_| present.next().is_none()).map(|(index, _)| index)
     }
 
-    /// All sessions.
     pub(crate) fn iter(&self) -> impl Iterator<Item = &Session> {
         self.slots.values()
     }

@@ -149,7 +149,6 @@ impl Umem {
         }
     }
 
-    /// Bytes of a frame.
     pub(super) fn frame(&self) -> usize {
         self.frame
     }

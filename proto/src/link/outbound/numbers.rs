@@ -13,7 +13,6 @@ const MARKS: usize = 256;
 /// In the log: nothing to repair (a heartbeat, or sent again already).
 const NOTHING: u64 = u64::MAX;
 
-/// The numbers of one path.
 #[derive(Debug, Default)]
 pub(crate) struct Numbers {
     /// The first of the session, and the next.

@@ -8,7 +8,6 @@ fn stream(ring: &Ring, slots: Slots) -> Vec<u8> {
     (slots.first..=slots.last).flat_map(|slot| ring.filled(slot).to_vec()).collect()
 }
 
-/// Slots that are neighbours.
 fn slots(first: u64, cells: usize) -> Slots {
     Slots { first, last: first + cells as u64 - 1, cells }
 }
