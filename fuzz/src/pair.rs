@@ -174,10 +174,7 @@ impl Pair {
         let (delivered, dropped) = (self.table[to].delivered.len(), self.dropped(to));
         self.receive(to, &bytes);
         assert_eq!(self.table[to].delivered.len(), delivered, "nothing is delivered twice");
-        assert!(
-            !is_sealed || self.dropped(to) > dropped,
-            "a sealed cell counts once: {step:?}, {bytes:02x?}"
-        );
+        assert!(!is_sealed || self.dropped(to) > dropped, "sealed cells count once: {step:?}, {bytes:02x?}");
         if how & 16 != 0 {
             self.send_frame(from);
         }

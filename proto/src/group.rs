@@ -12,10 +12,10 @@ pub(crate) mod handover;
 pub(crate) mod hotplug;
 pub(crate) mod membership;
 
-use crate::event::Mismatch;
 use crate::group::handover::Handover;
 use crate::link::Links;
-use crate::outbox::Outputs;
+use crate::outputs::Outputs;
+use crate::outputs::event::Mismatch;
 use crate::receive::Receiver;
 use crate::send::{Around, Sender};
 use crate::session::{Origin, Sessions};

@@ -35,14 +35,14 @@ mod path_mtu;
 pub(crate) mod paths;
 mod watch;
 
-use crate::event::{Direction, Event, Signal};
 use crate::link::carried::Carried;
 use crate::link::health::{Change, LATELY};
 use crate::link::inbound::Inbound;
 use crate::link::nic::{Link, LinkSettings};
 use crate::link::outbound::Outbound;
 use crate::link::paths::Paths;
-use crate::outbox::{Control, Outputs};
+use crate::outputs::event::{Direction, Event, Signal};
+use crate::outputs::{Control, Outputs};
 use crate::session::Origin;
 use crate::session::peers::ByPeer;
 use crate::time::Instant;

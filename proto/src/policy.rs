@@ -9,6 +9,7 @@ mod adaptive;
 pub mod class;
 pub mod classify;
 mod duplicate;
+pub mod gate;
 mod hash;
 mod rr;
 mod senders;

@@ -19,9 +19,9 @@ pub(crate) mod reorder;
 pub(crate) mod reorder_timeout;
 mod request;
 
-use crate::counters::Counters;
 use crate::link::Links;
 use crate::link::paths::Reach;
+use crate::outputs::counters::Counters;
 use crate::receive::lanes::Lanes;
 use crate::receive::pool::{Buffer, Piece, Pool};
 use crate::receive::reassemble::Ready;

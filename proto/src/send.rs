@@ -26,12 +26,12 @@ pub(crate) mod seats;
 mod segment;
 pub(crate) mod transmit;
 
-use crate::counters::Counters;
 use crate::fdb::view::View;
-use crate::gate;
 use crate::link::Links;
+use crate::outputs::counters::Counters;
 use crate::policy::class::{Class, Policies};
 use crate::policy::classify::Mac;
+use crate::policy::gate;
 use crate::policy::{PolicyKind, PolicyOptions};
 use crate::send::deferred::Deferred;
 use crate::send::far::FarLinks;

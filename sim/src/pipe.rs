@@ -120,11 +120,7 @@ mod tests {
         let way = Link::GIGABIT.cable(0).down;
         let mut pipe = Pipe::new(way);
         let mut random = Random::new(1, Stream::Network);
-        assert_eq!(
-            pipe.push(micros(100), 1_250, &mut random),
-            micros(120),
-            "10 us on the wire, 10 us of delay"
-        );
+        assert_eq!(pipe.push(micros(100), 1_250, &mut random), micros(120), "10 us of wire, 10 us of delay");
         assert_eq!(pipe.push(micros(100), 1_250, &mut random), micros(130));
         assert_eq!(pipe.queued(micros(100)), 2_500);
         assert_eq!(pipe.queued(micros(105)), 1_875);

@@ -158,10 +158,7 @@ fn losses_of_all_lengths_are_not_taken_for_an_mtu() {
             world.start(Flow { sizes: Sizes::Fixed(98), ..Flow::steady(1, 0, 98, millis(5)) });
             run(&mut world, Duration::from_secs(4));
             let found = found(&world, since, 1);
-            assert!(
-                found.is_empty() || loss == 300_000 && found.len() <= 2,
-                "seed {seed}, {loss}: {found:?}"
-            );
+            assert!(found.is_empty() || loss == 300_000 && found.len() <= 2, "{seed}, {loss}: {found:?}");
         }
     }
 }

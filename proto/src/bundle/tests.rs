@@ -19,7 +19,7 @@ use super::*;
 use crate::group::membership::part;
 use crate::link::outbound::Outbound;
 use crate::link::paths::Paths;
-use crate::outbox::Control;
+use crate::outputs::Control;
 use crate::session::Origin;
 use crate::session::table::Session;
 use crate::wire::cell::{HEADER, Header, Kind};

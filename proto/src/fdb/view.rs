@@ -145,11 +145,7 @@ mod tests {
         assert_eq!(other.look_up(NOW, HOST), Some(3));
         other.meet_peer(NOW, 2, node(8));
         other.learn(NOW, HOST, 2);
-        assert_eq!(
-            one.look_up(NOW, HOST),
-            None,
-            "the host has moved to a node that this worker does not know"
-        );
+        assert_eq!(one.look_up(NOW, HOST), None, "the host has moved to a node unknown to this worker");
         one.meet_peer(NOW, 1, node(8));
         assert_eq!(one.look_up(NOW, HOST), Some(1));
     }

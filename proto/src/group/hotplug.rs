@@ -8,11 +8,11 @@
 //! Invariant: a path's numbers go on counting when its link number is taken again, so a peer that missed the farewell
 //! confuses no cells.
 
-use crate::event::Signal;
 use crate::group::membership::part;
 use crate::group::{Group, Parts};
 use crate::link::nic::{Link, LinkSettings, Presence};
-use crate::outbox::Control;
+use crate::outputs::Control;
+use crate::outputs::event::Signal;
 use crate::session::Origin;
 use crate::time::Instant;
 use crate::wire::hello::Hello;

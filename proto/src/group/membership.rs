@@ -8,13 +8,13 @@
 //!
 //! Invariant: a session number is given to one peer at a time, and state of a former incarnation ends with it.
 
-use crate::event::{Event, Expiry, Mismatch, Refusal, Signal};
 use crate::group::{Group, Parts};
 use crate::link::Links;
 use crate::link::nic::CELL_LEAST;
 use crate::link::outbound::Standing;
 use crate::link::paths::Paths;
-use crate::outbox::{Control, Outbox, Outputs, Written};
+use crate::outputs::event::{Event, Expiry, Mismatch, Refusal, Signal};
+use crate::outputs::{Control, Outbox, Outputs, Written};
 use crate::security::{Number, TAG};
 use crate::session::handshake::may_join;
 use crate::session::{Origin, Sessions};

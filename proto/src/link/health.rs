@@ -17,12 +17,12 @@
 //! Source: P2, section 2.2. Thresholds: [`crate::OVERDUE_AFTER`] must exceed the time in which a receiver is not scheduled (1 ms
 //! ticks), [`SILENT_FOR`] the jitter of three heartbeats; the targets are 5 ms under load and 50 ms in quiet.
 
-use crate::event::Signal;
 use crate::link::black_hole::BURST;
 use crate::link::carried::Told;
 use crate::link::hold_down::HoldDown;
 use crate::link::incast::INCAST_EXTRA;
 use crate::link::watch::Watch;
+use crate::outputs::event::Signal;
 use crate::time::Instant;
 use core::ops::Range;
 use core::time::Duration;

@@ -195,7 +195,10 @@ mod tests {
             let next = path.next_seq();
             path.handle_departed(at(1), Sent { departed, queued: 0 });
             let change = path.health.clone().poll(at(30), next, Duration::ZERO, false, at(30));
-            matches!(change, Some(crate::link::health::Change::Down(crate::event::Signal::BurstSkew { .. })))
+            matches!(
+                change,
+                Some(crate::link::health::Change::Down(crate::outputs::event::Signal::BurstSkew { .. }))
+            )
         };
         assert!(!lacks(&mut path, (1 << 31) - 1));
         assert!(lacks(&mut path, 100), "those of its own are");

@@ -3,7 +3,7 @@
 //! Reads the Ethernet, VLAN and IP headers and the ports behind them; nothing else of TCP. `send::lane` gives a flow its lane,
 //! by its hash. What a policy takes for a flow: [`HashLayers`].
 
-use crate::gate::gate_of;
+use crate::policy::gate::gate_of;
 use crate::wire::record::ETHERNET;
 
 const VLAN: u16 = 0x8100;

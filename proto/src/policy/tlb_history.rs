@@ -281,11 +281,7 @@ mod tests {
         let busy = [nic(0, RATE / 10 * 9), nic(1, 0)];
         assert_eq!(seat(&mut TlbHistory::default(), &busy, 0, 0), 1);
         let idle = [nic(0, 0), nic(1, 0)];
-        assert_eq!(
-            seat(&mut TlbHistory::default(), &idle, 0, 0),
-            0,
-            "by what is sent there is no difference"
-        );
+        assert_eq!(seat(&mut TlbHistory::default(), &idle, 0, 0), 0, "what is sent does not differ");
         let sending = [Choice { others: RATE / 10 * 9, ..nic(0, 0) }, nic(1, RATE / 2)];
         assert_eq!(seat(&mut TlbHistory::default(), &sending, 0, 0), 1);
     }

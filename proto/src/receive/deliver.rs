@@ -2,9 +2,9 @@
 //!
 //! Between [`crate::bundle`], which opens cells, and the device. Calls `reorder` and `reassemble`, in this order.
 
-use crate::counters::Counters;
 use crate::link::Links;
 use crate::link::paths::Paths;
+use crate::outputs::counters::Counters;
 use crate::receive::lanes::Lanes;
 use crate::receive::pool::{BUFFER, Buffer, Piece, Pool};
 use crate::receive::reassemble::{Arrival, ethernet_head};

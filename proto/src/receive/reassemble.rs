@@ -5,7 +5,7 @@
 //!
 //! Invariants: a frame comes out whole or not at all; each piece in the queue owns a reference to its buffer.
 
-use crate::counters::Counters;
+use crate::outputs::counters::Counters;
 use crate::receive::pool::{Piece, Pool};
 use crate::receive::reorder::Arrived;
 use crate::session::table::NOBODY;

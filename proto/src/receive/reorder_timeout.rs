@@ -127,7 +127,7 @@ mod tests {
         assert_eq!(
             timeout.wait(later, round_trip),
             Duration::from_millis(24),
-            "a dead link is noticed that much later"
+            "a dead link is noticed later"
         );
     }
 }

@@ -250,11 +250,7 @@ mod tests {
         for (mark, length) in [(1, 126), (2, 62), (3, 60)] {
             append(&mut chain, &mut ring, &made(length, mark));
         }
-        assert_eq!(
-            (chain.cells(), ring.filled(1).len()),
-            (3, 100),
-            "30 + 66 bytes, and too few left for a record"
-        );
+        assert_eq!((chain.cells(), ring.filled(1).len()), (3, 100), "30 + 66 bytes: no room for a record");
         assert_eq!(chain.pop(&ring), Some(0));
         for _ in 0..2 {
             let record = chain.next_record(&ring).unwrap();

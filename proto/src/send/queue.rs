@@ -19,8 +19,8 @@
 //! Joergensen et al. 2018, 3.2. Unlike in the RFC, a turn counts cells, not whole packets, so that a superframe of 64 KB does
 //! not keep everyone waiting.
 
-use crate::counters::Counters;
-use crate::gate;
+use crate::outputs::counters::Counters;
+use crate::policy::gate;
 use crate::send::chain::{Chain, Record};
 use crate::send::codel::{Codel, Limits};
 use crate::send::ecn_mark::{self, Signalled};

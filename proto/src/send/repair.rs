@@ -8,9 +8,9 @@
 //! has waited longer than a receiver waits for a gap is forgotten: behind a fast link's loss a slow one would carry
 //! nothing else for long.
 
-use crate::counters::Counters;
 use crate::link::outbound::LOG;
 use crate::link::{Links, Lost};
+use crate::outputs::counters::Counters;
 use crate::receive::reorder_timeout;
 use crate::send::{Around, Sender};
 use crate::time::Instant;

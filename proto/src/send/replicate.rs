@@ -5,7 +5,7 @@
 //! [`BEHIND_MAX`] cells behind leaves the oldest of them out. A cell that every copy was lost of is sent again; one
 //! that another link still carries is not ([`crate::send::repair`]).
 
-use crate::counters::Counters;
+use crate::outputs::counters::Counters;
 use crate::send::schedule::Source;
 use crate::send::{Around, Sender};
 use crate::wire::cell::LINKS;

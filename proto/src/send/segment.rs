@@ -4,8 +4,8 @@
 //! [`Sender::read_space`] while [`Sender::wants_frames`], and says so by [`Sender::handle_frame`]. Frames are read whether
 //! or not the links take more, so that they wait where flows are told apart.
 
-use crate::counters::Counters;
 use crate::fdb::view::is_group;
+use crate::outputs::counters::Counters;
 use crate::policy::classify::{self, Headers};
 use crate::send::ecn_mark;
 use crate::send::queue::{Flow, Place};

@@ -21,8 +21,8 @@
 mod initiator;
 mod responder;
 
-use crate::event::{Events, Refusal};
-use crate::outbox::Outputs;
+use crate::outputs::Outputs;
+use crate::outputs::event::{Events, Refusal};
 use crate::security::{self, PublicKey, Rejected, Security, SessionKeys, TAG};
 use crate::session::cookie::{Cookie, Cookies};
 use crate::session::keyring::Agreed;

@@ -7,7 +7,7 @@
 //!
 //! Invariants: a secured bundle sends nothing to a peer but sealed cells; nothing of a cell counts before it is opened.
 
-use crate::counters::Counters;
+use crate::outputs::counters::Counters;
 use crate::security::{Number, TAG};
 use crate::session::Sessions;
 use crate::session::keyring::Refused;

@@ -329,11 +329,7 @@ mod tests {
         for cut in (0..length).filter(|cut| *cut != older) {
             assert_eq!(Hello::parse(&bytes[..cut]), Err(Malformed::Truncated), "cut at {cut}");
         }
-        assert_eq!(
-            Hello::parse(&bytes[..older]),
-            Ok(Hello { kernel: None, ..example() }),
-            "of an older node"
-        );
+        assert_eq!(Hello::parse(&bytes[..older]), Ok(Hello { kernel: None, ..example() }), "an older node's");
     }
 
     #[test]

@@ -141,11 +141,7 @@ mod tests {
         assert_eq!(numbers.next(), 2);
         numbers.take(Some(73));
         numbers.void(1);
-        assert_eq!(
-            (numbers.next(), numbers.take_for_repair(2)),
-            (3, None),
-            "it may have reached the network"
-        );
+        assert_eq!((numbers.next(), numbers.take_for_repair(2)), (3, None), "it may have left");
     }
 
     #[test]

@@ -1,10 +1,11 @@
-//! Control messages that wait to be sent.
+//! What comes out besides cells and frames: control messages that wait to be sent, events and counters.
 //!
 //! Beside the path. Every room may queue a message here. The core writes it when the I/O asks, so that it reports the state
 //! of that moment.
 
-use crate::counters::Counters;
-use crate::event::Events;
+pub mod counters;
+pub mod event;
+
 use crate::security::TAG;
 use crate::wire::cell::HEADER;
 use crate::wire::heartbeat::HEARTBEAT_MAX;
@@ -14,6 +15,8 @@ use alloc::collections::VecDeque;
 use alloc::vec;
 use alloc::vec::Vec;
 use core::net::SocketAddr;
+use counters::Counters;
+use event::Events;
 
 /// The longest message.
 const CONTROL_MAX: usize = max(HEARTBEAT_MAX, max(HELLO_MAX, REQUEST_MAX)) + TAG;
@@ -26,35 +29,17 @@ const fn max(one: usize, other: usize) -> usize {
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Control {
     /// A hello to everyone, or to an endpoint.
-    Greet {
-        link: u8,
-        to: Option<SocketAddr>,
-    },
-    Answer {
-        link: u8,
-        peer: u16,
-        to: SocketAddr,
-    },
+    Greet { link: u8, to: Option<SocketAddr> },
+    /// A hello to a peer.
+    Answer { link: u8, peer: u16, to: SocketAddr },
     /// A hello to a peer that says that the link leaves.
-    Farewell {
-        link: u8,
-        peer: u16,
-        to: SocketAddr,
-    },
-    Heartbeat {
-        link: u8,
-        peer: u16,
-    },
+    Farewell { link: u8, peer: u16, to: SocketAddr },
+    /// A heartbeat.
+    Heartbeat { link: u8, peer: u16 },
     /// A heartbeat with so much padding that it shows what the path carries.
-    Probe {
-        link: u8,
-        peer: u16,
-    },
+    Probe { link: u8, peer: u16 },
     /// A repair request, on the link with the shortest queue. `after`: it went over that link before.
-    Repair {
-        peer: u16,
-        after: Option<u8>,
-    },
+    Repair { peer: u16, after: Option<u8> },
 }
 
 /// A message that has been written.
