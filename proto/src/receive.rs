@@ -134,7 +134,6 @@ impl Receiver {
         overdue.sort_unstable();
     }
 
-    /// Places that all lanes together have beyond those that empty ones keep.
     #[cfg(test)]
     pub(crate) fn surplus(&self) -> usize {
         self.surplus

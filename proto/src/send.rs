@@ -227,7 +227,6 @@ impl Sender {
         self.departing.again.len() + self.departing.parked.again.len()
     }
 
-    /// Frames for peers that make way for their successors.
     pub(crate) fn deferred(&self) -> &Deferred {
         &self.deferred
     }

@@ -134,7 +134,6 @@ impl Member {
         self.tap.clone()
     }
 
-    /// Cells that it has said beside its bundle.
     pub(crate) fn said(&self) -> u64 {
         self.said
     }

@@ -70,7 +70,6 @@ impl Programs {
         self.sent
     }
 
-    /// When they last carried something, either way.
     pub(crate) fn at(&self) -> Option<Instant> {
         self.at
     }

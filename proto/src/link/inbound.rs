@@ -64,7 +64,6 @@ impl Inbound {
         }
     }
 
-    /// The number after the highest that was received.
     pub(crate) fn next_seq(&self) -> u64 {
         self.next_seq
     }
@@ -92,7 +91,6 @@ impl Inbound {
         self.probed = Some(seq);
     }
 
-    /// The link number of the latest probe.
     pub(crate) fn probed(&self) -> Option<u32> {
         self.probed
     }

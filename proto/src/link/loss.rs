@@ -55,7 +55,6 @@ impl Loss {
         }
     }
 
-    /// The share of cells that is lost, in parts of [`WHOLE`].
     pub(crate) fn share(&self) -> u32 {
         self.share
     }
@@ -94,7 +93,6 @@ impl Loss {
         true
     }
 
-    /// When the last window began.
     pub(crate) fn since(&self) -> Instant {
         self.since
     }

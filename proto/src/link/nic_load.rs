@@ -41,7 +41,6 @@ pub(crate) struct NicLoad {
 }
 
 impl NicLoad {
-    /// Bits per second, as it says.
     pub(crate) fn speed(&self) -> Option<u64> {
         self.speed
     }

@@ -107,7 +107,6 @@ impl NicQueue {
         self.shared_until = now + SHARED_FOR;
     }
 
-    /// Bytes handed to the kernel since start.
     pub(crate) fn sent(&self) -> u64 {
         self.sent
     }

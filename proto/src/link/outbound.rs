@@ -265,7 +265,6 @@ impl Outbound {
         self.receipts.give_back(self.numbers.next());
     }
 
-    /// Bytes of the data cells that were sent, headers and tags included.
     pub(crate) fn bytes_sent(&self) -> u64 {
         self.bytes
     }

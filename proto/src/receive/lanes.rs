@@ -66,7 +66,6 @@ impl Lanes {
         self.gapped != 0
     }
 
-    /// Lanes with a gap.
     pub(super) fn gapped(&self) -> impl Iterator<Item = u8> + use<> {
         let gapped = self.gapped;
         (0..).take(LANES).filter(move |lane| gapped & 1 << lane != 0)

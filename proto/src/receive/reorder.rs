@@ -90,7 +90,6 @@ impl Reorder {
         self.waiting.iter().flatten().count()
     }
 
-    /// The number that comes out next.
     pub(crate) fn next_seq(&self) -> u64 {
         self.next
     }
