@@ -1,4 +1,4 @@
-//! The agenda: the queue of events that drives the world.
+//! The agenda: the time, and the queue of events that drives the world.
 //!
 //! Invariant: events come out by time, and those of one time in the order in which they went in, so that a run is the
 //! same each time.
@@ -37,6 +37,7 @@ pub(crate) enum Event {
 /// Events in the order of their time.
 #[derive(Debug, Default)]
 pub(crate) struct Agenda {
+    pub(crate) now: Instant,
     /// By time and number.
     events: BTreeMap<(Instant, u64), Event>,
     /// Events that were put in since the beginning.
@@ -49,10 +50,13 @@ impl Agenda {
         self.count += 1;
     }
 
-    /// Takes the next event, if it happens by `until`.
-    pub(crate) fn pop(&mut self, until: Instant) -> Option<(Instant, Event)> {
-        let first = self.events.first_entry().filter(|first| first.key().0 <= until)?;
-        Some((first.key().0, first.remove()))
+    /// Goes on to the next event, or to `until` if none happens by then.
+    pub(crate) fn pop(&mut self, until: Instant) -> Option<Event> {
+        let first = self.events.first_entry().filter(|first| first.key().0 <= until);
+        let at = first.as_ref().map_or(until, |first| first.key().0);
+        debug_assert!(at >= self.now, "time goes forward");
+        self.now = at;
+        first.map(|first| first.remove())
     }
 
     /// Events that wait, for statistics.
@@ -73,10 +77,10 @@ mod tests {
             agenda.push(at(time), Event::Timer(node));
         }
         let mut order = Vec::new();
-        while let Some((_, Event::Timer(node))) = agenda.pop(at(4)) {
+        while let Some(Event::Timer(node)) = agenda.pop(at(4)) {
             order.push(node);
         }
         assert_eq!(order, [1, 3], "later events stay");
-        assert_eq!(agenda.waiting().count(), 2);
+        assert_eq!((agenda.now, agenda.waiting().count()), (at(4), 2));
     }
 }

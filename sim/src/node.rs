@@ -100,9 +100,9 @@ impl Node {
     /// A NIC interrupts: the datagrams in its ring go to the socket. Returns whether the interrupt was due.
     pub(crate) fn interrupt(&mut self, world: &mut Surroundings<'_>, nic: u8) -> bool {
         let place = self.place(nic);
-        let Surroundings { network, agenda, now, .. } = world;
+        let Surroundings { network, agenda, .. } = world;
         let (was_due, dropped) =
-            self.socket(nic).receive(|received| network.interrupt(agenda, *now, place, received));
+            self.socket(nic).receive(|received| network.interrupt(agenda, place, received));
         network.losses.receive_buffer += dropped;
         was_due
     }
@@ -137,7 +137,7 @@ impl Node {
         self.bundle_settings.incarnation = world.incarnation();
         self.bundle_settings.fdb = Arc::new(Fdb::new(0, self.bundle_settings.incarnation));
         let tap = world.member.tap();
-        self.bundle = bundle(self.clock(world.now), &self.settings, &self.bundle_settings, &tap);
+        self.bundle = bundle(self.clock(world.agenda.now), &self.settings, &self.bundle_settings, &tap);
         for nic in self.nics() {
             let carrier = world.network.cable(self.place(nic)).has_carrier();
             world.network.losses.receive_buffer += self.socket(nic).waiting();
@@ -199,7 +199,7 @@ impl Node {
         let staying = self.sockets.iter().filter(|socket| socket.number.is_some() && !socket.is_leaving);
         let Some(number) = self.number(nic).filter(|_| staying.count() > 1) else { return };
         self.socket(nic).is_leaving = true;
-        self.bundle.remove_link(self.clock(world.now), number);
+        self.bundle.remove_link(self.clock(world.agenda.now), number);
     }
 
     /// Takes a cable into the bundle; `false`: its last socket is still open.
@@ -210,7 +210,7 @@ impl Node {
             return !self.socket(nic).is_leaving;
         }
         let settings = self.link_settings(nic);
-        let number = self.bundle.add_link(self.clock(world.now), settings);
+        let number = self.bundle.add_link(self.clock(world.agenda.now), settings);
         let carrier = world.network.cable(self.place(nic)).has_carrier();
         *self.socket(nic) = Socket::new(number, Some(carrier));
         world.greeted_anew();
@@ -220,7 +220,7 @@ impl Node {
     /// Drains the link at the end of a cable, or ends that; nothing, when the cable is not in the bundle.
     pub(crate) fn drain(&mut self, world: &Surroundings<'_>, nic: u8, drained: bool) {
         if let Some(number) = self.number(nic) {
-            self.bundle.drain_link(self.clock(world.now), number, drained);
+            self.bundle.drain_link(self.clock(world.agenda.now), number, drained);
         }
     }
 

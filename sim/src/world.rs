@@ -48,7 +48,7 @@ impl<'t> World<'t> {
     }
 
     pub fn now(&self) -> Instant {
-        self.surroundings.now
+        self.surroundings.agenda.now
     }
 
     pub fn events(&self) -> u64 {
@@ -109,8 +109,8 @@ impl<'t> World<'t> {
     /// fields of `link` must be those that the link was made with.
     pub fn set_link(&mut self, number: LinkNumber, link: &Link) {
         self.surroundings.note(format_args!("link {number} is now {link:?}"));
-        let Surroundings { network, agenda, now, .. } = &mut self.surroundings;
-        network.set_link(agenda, *now, number, link);
+        let Surroundings { network, agenda, .. } = &mut self.surroundings;
+        network.set_link(agenda, number, link);
     }
 
     /// A flow begins to compete on a link's way to a node; nothing happens where there is no router, or one competes already.
@@ -118,7 +118,7 @@ impl<'t> World<'t> {
         let begins = self.now().since(Instant::default());
         let settings = CompetitorSettings { round_trip, begins };
         if self.surroundings.network.add_rival(place, settings) {
-            self.surroundings.compete(place, Fate::Begins);
+            self.happen(Event::Competitor(place, Fate::Begins));
         }
     }
 
@@ -201,12 +201,7 @@ impl<'t> World<'t> {
 
     /// The next event until `until`; without one it is `until`.
     fn step(&mut self, until: Instant) -> Result<bool, Violation> {
-        let Some((at, event)) = self.surroundings.agenda.pop(until) else {
-            self.surroundings.now = until;
-            return Ok(false);
-        };
-        debug_assert!(at >= self.surroundings.now, "time goes forward");
-        self.surroundings.now = at;
+        let Some(event) = self.surroundings.agenda.pop(until) else { return Ok(false) };
         self.events += 1;
         self.happen(event);
         self.surroundings.violation.clone().map_or(Ok(true), Err)
@@ -252,8 +247,10 @@ impl<'t> World<'t> {
         match event {
             Event::Start(node) => self.change(node, |_, _| {}),
             Event::Switch(passage) => surroundings.switch(&passage),
-            Event::Router(place, turn) => surroundings.route(place, turn),
-            Event::Competitor(place, fate) => surroundings.compete(place, fate),
+            Event::Router(place, turn) => surroundings.network.route(&mut surroundings.agenda, place, turn),
+            Event::Competitor(place, fate) => {
+                surroundings.network.compete(&mut surroundings.agenda, place, fate);
+            }
             Event::Interrupt(place) => {
                 self.wake(place.node, |node, surroundings| node.interrupt(surroundings, place.nic));
             }
@@ -263,8 +260,10 @@ impl<'t> World<'t> {
             Event::Carrier(place, carrier) => {
                 self.change(place.node, |node, _| node.socket(place.nic).carrier = Some(carrier));
             }
-            Event::Timer(node) => self.wake(node, |node, surroundings| node.timer(surroundings.now)),
-            Event::Wake(node) => self.wake(node, |node, surroundings| node.worker.is_woken(surroundings.now)),
+            Event::Timer(node) => self.wake(node, |node, surroundings| node.timer(surroundings.agenda.now)),
+            Event::Wake(node) => {
+                self.wake(node, |node, surroundings| node.worker.is_woken(surroundings.agenda.now))
+            }
             Event::Flow(flow) => self.flow(flow),
             Event::FlowEnd(flow) => surroundings.traffic.stop(flow),
             Event::Fault(fault, begins) => self.fault(fault, begins),
@@ -280,7 +279,7 @@ impl<'t> World<'t> {
     /// A flow's next frames are due.
     fn flow(&mut self, flow: FlowNumber) {
         let surroundings = &mut self.surroundings;
-        let Some((node, again)) = surroundings.traffic.emit(surroundings.now, flow) else { return };
+        let Some((node, again)) = surroundings.traffic.emit(surroundings.agenda.now, flow) else { return };
         if let Some(again) = again {
             surroundings.agenda.push(again, Event::Flow(flow));
         }
@@ -305,9 +304,9 @@ impl<'t> World<'t> {
                 self.surroundings.network.set_loss(|other| other == link, per_million);
             }
             Fault::Rate(link, kilobits) => {
-                let Surroundings { network, agenda, now, .. } = &mut self.surroundings;
+                let Surroundings { network, agenda, .. } = &mut self.surroundings;
                 let rate = begins.then(|| u64::from(kilobits) * 1_000);
-                network.set_rate(agenda, *now, link, rate);
+                network.set_rate(agenda, link, rate);
             }
             Fault::Narrow(link, bytes) => {
                 self.surroundings.network.set_passes(link, begins.then_some(bytes));
@@ -319,7 +318,7 @@ impl<'t> World<'t> {
             }
             Fault::Pause(node) => self.change(node, |node, _| node.set_paused(begins)),
             Fault::Suspend(node) => {
-                self.change(node, |node, surroundings| node.set_suspended(surroundings.now, begins));
+                self.change(node, |node, surroundings| node.set_suspended(surroundings.agenda.now, begins));
             }
             Fault::Slow(node, span) => {
                 self.nodes[usize::from(node)].worker.per_datagram =
@@ -337,14 +336,14 @@ impl<'t> World<'t> {
     }
 
     fn set_outage(&mut self, link: LinkNumber, at: Where, begins: bool, up: bool, down: bool) {
-        let Surroundings { network, now, .. } = &mut self.surroundings;
+        let Surroundings { network, agenda, .. } = &mut self.surroundings;
         for place in network.places(link, at) {
             if up {
                 network.cable(place).up.set_outage(begins);
             }
             if down {
                 network.cable(place).down.set_outage(begins);
-                network.lose_what_is_coming(*now, place);
+                network.losses.outage += network.cable(place).lose_what_is_coming(agenda.now);
             }
         }
     }
@@ -356,7 +355,7 @@ impl<'t> World<'t> {
                 if begins {
                     state.unplug(surroundings, place.nic);
                 } else if !state.plug(surroundings, place.nic) {
-                    let later = surroundings.now + tabane_proto::GRACE / 4;
+                    let later = surroundings.agenda.now + tabane_proto::GRACE / 4;
                     surroundings.agenda.push(later, Event::Fault(Fault::Removed(link, node), false));
                 }
             }
@@ -372,10 +371,10 @@ impl<'t> World<'t> {
     }
 
     fn set_carrier_loss(&mut self, link: LinkNumber, at: Where, begins: bool) {
-        let Surroundings { network, agenda, now, .. } = &mut self.surroundings;
+        let Surroundings { network, agenda, .. } = &mut self.surroundings;
         for place in network.places(link, at) {
             if network.cable(place).set_carrier_loss(begins) {
-                agenda.push(*now + CARRIER_NOTICE, Event::Carrier(place, !begins));
+                agenda.push(agenda.now + CARRIER_NOTICE, Event::Carrier(place, !begins));
             }
         }
     }
