@@ -172,9 +172,7 @@ pub struct Receive {
     since: Instant,
     /// Whether that turn moved frames from the device.
     sent: bool,
-    /// Until when the worker spins in this wait.
     spin_until: Instant,
-    /// Whether there was a sleep in this wait.
     slept: bool,
     /// Whether others had the processor for long in this wait.
     yielded: bool,
@@ -274,7 +272,6 @@ impl Receive {
         }
     }
 
-    /// For how long a wait that begins now is to spin.
     fn spin_for(&self, now: Instant) -> Duration {
         let waits = &self.waits[usize::from(self.sent)];
         if self.back_off.holds(now) { Duration::ZERO } else { waits.best(self.sleep_cost * WORTH) }

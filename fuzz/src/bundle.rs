@@ -21,7 +21,6 @@ use crate::world::{HONEST, JUDGED, MEMBER, NICS, Shape, World, frame, host};
 /// Steps of one input, and cells that they send together: twice the longest record, a byte in each cell.
 const STEPS_MAX: usize = 300;
 const CELLS_MAX: usize = 140_000;
-/// Restarts of nodes in one input, at most.
 const RESTARTS_MAX: usize = 4;
 const PAYLOAD_MAX: usize = 9_000;
 /// How many cells a step sends; the last: as many as the record lacks.
@@ -216,7 +215,6 @@ impl Session {
         Some(())
     }
 
-    /// Frames come from the device of a node.
     fn device_frames(&mut self, input: &mut Input<'_>) -> Option<()> {
         let (who, count, length) = (input.u8()?, input.u8()?, input.u16()?);
         let node = if who & 1 == 0 { JUDGED } else { HONEST };
@@ -228,7 +226,6 @@ impl Session {
         Some(())
     }
 
-    /// Something happens to a link or a node.
     fn fault(&mut self, nic: u8, what: u8) {
         let now = self.world.table.now;
         let value = what >> 4;

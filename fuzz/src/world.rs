@@ -44,7 +44,6 @@ const SLOW_TURN: Duration = Duration::from_millis(10);
 const NAME: &str = "a\u{1b}]0;b\u{202e}\"}\n";
 /// The longest packet of programs, in bytes: frames of 1,280 bytes fit.
 const PACKET: u16 = 1_400;
-/// A node that is silent for longer is forgotten.
 const FORGOTTEN_AFTER: Duration = Duration::from_secs(11);
 
 /// How the member's cells reach the judged bundle.
@@ -159,7 +158,6 @@ impl World {
         self.table.deliver(JUDGED);
     }
 
-    /// A datagram train reaches a node.
     pub(crate) fn receive(&mut self, to: Place, from: Place, bytes: &[u8], segment: usize) {
         if self.table[to.node].is_away || self.dead[usize::from(to.nic)] {
             return;

@@ -199,7 +199,6 @@ impl AsFd for Capture {
     }
 }
 
-/// Makes the ring and maps it.
 fn map(socket: &Socket, spec: &CaptureSpec) -> io::Result<MmapRaw> {
     /// The kernel counts a ring in frames, too, which have no meaning where packets lie one behind the other.
     const FRAME: c_uint = 2_048;

@@ -115,7 +115,6 @@ impl Loaded {
         self.handle(map).update(key, value, MapFlags::ANY).map_err(|error| Error::Map(io(error)))
     }
 
-    /// Deletes an entry of a hash, if it is there.
     pub(crate) fn delete(&self, map: &str, key: &[u8]) -> Result<(), Error> {
         match self.handle(map).delete(key) {
             Err(error) if error.kind() != ErrorKind::NotFound => Err(Error::Map(io(error))),

@@ -139,7 +139,6 @@ impl Reorder {
     }
 }
 
-/// Whether two values are about the same.
 pub(crate) fn is_near(one: impl Into<u64>, other: impl Into<u64>) -> bool {
     let (one, other) = (one.into(), other.into());
     one.abs_diff(other) <= one.max(other) / PARTS

@@ -45,7 +45,6 @@ pub struct Bundle {
     sessions: Sessions,
     group: Group,
     out: Outputs,
-    /// The control message that the I/O sends now.
     spoken: Option<Spoken>,
     /// When timers ran last.
     polled: Instant,
@@ -74,13 +73,11 @@ impl Bundle {
         }
     }
 
-    /// The group, and all other parts.
     fn split(&mut self) -> (&mut Group, Parts<'_>) {
         let Self { sender, receiver, links, sessions, group, out, polled, .. } = self;
         (group, Parts { sessions, links, sender, receiver, out, polled: *polled })
     }
 
-    /// The sender, and what it needs.
     fn sending(&mut self, now: Instant) -> (&mut Sender, Around<'_>) {
         let Self { sender, links, sessions, out, .. } = self;
         (sender, Around { sessions, links, counters: &mut out.counters, now })

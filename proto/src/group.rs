@@ -51,7 +51,6 @@ pub(crate) struct Parts<'a> {
 }
 
 impl Parts<'_> {
-    /// The sender, and the rooms that it works with.
     pub(crate) fn sending(&mut self) -> (&mut Sender, Around<'_>) {
         let Self { sessions, links, sender, out, polled, .. } = self;
         (sender, Around { sessions, links, counters: &mut out.counters, now: *polled })

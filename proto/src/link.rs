@@ -125,7 +125,6 @@ impl Links {
         self.peers.get(index)
     }
 
-    /// The path to a peer over a link.
     pub(crate) fn outbound_mut(&mut self, index: u16, link: u8) -> Option<&mut Outbound> {
         self.paths_mut(index)?.outbound.get_mut(usize::from(link))
     }
@@ -150,7 +149,6 @@ impl Links {
         self.touched.push(index);
     }
 
-    /// A peer is gone.
     pub(crate) fn remove(&mut self, index: u16) {
         if self.peers.remove(index).is_some() {
             self.due[usize::from(index)] = NEVER;

@@ -142,7 +142,6 @@ impl Outbox {
     }
 }
 
-/// The output besides cells and frames.
 #[derive(Debug, Default)]
 pub(crate) struct Outputs {
     pub(crate) counters: Counters,

@@ -367,7 +367,6 @@ impl Policy {
         self.kind
     }
 
-    /// Whether each cell goes to every link.
     pub(crate) fn replicates(&self) -> bool {
         self.kind.nature() == Nature::Replicates
     }
@@ -441,7 +440,6 @@ mod example {
     use super::{Choice, InKernel, NEWCOMERS, Policy, Waiting};
     use core::time::Duration;
 
-    /// Bytes of a cell.
     pub(super) const CELL: usize = 1_452;
     pub(super) const GIGABIT: u64 = 125_000_000;
 
@@ -464,7 +462,6 @@ mod example {
         }
     }
 
-    /// Cells of a flow.
     pub(super) fn waiting(flow: u32, cells: usize) -> Waiting {
         Waiting { flow, cells, cell_bytes: CELL, backlog: cells, ..Waiting::default() }
     }

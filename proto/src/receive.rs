@@ -139,14 +139,12 @@ impl Receiver {
         self.surplus
     }
 
-    /// A heartbeat measured a peer's skew.
     pub(crate) fn saw_skew(&mut self, now: Instant, index: u16, skew: Duration) {
         if let Some(lanes) = self.peers.get_mut(index) {
             lanes.timeout.saw_skew(now, skew);
         }
     }
 
-    /// The reorder timeout of a peer's lanes.
     pub(crate) fn reorder_timeout(&self, index: u16, links: &Links) -> Option<Duration> {
         Some(self.get(index)?.timeout.latest(round_trip(links, index, self.repair)))
     }

@@ -84,7 +84,6 @@ pub(crate) struct Sender {
     deferred: Deferred,
     /// What has left the queue, or is to leave again.
     departing: Departing,
-    /// The batch that the I/O is sending.
     flight: Option<Flight>,
     fit: Fit,
     reading: Reading,

@@ -138,7 +138,6 @@ impl Member {
         self.said
     }
 
-    /// When it acts next.
     pub(crate) fn next(&mut self, now: Instant) -> Option<Instant> {
         let every = self.hostility.as_ref()?.every;
         Some(now + self.random.span(Duration::from_nanos(1)..=2 * every))

@@ -93,12 +93,10 @@ impl Injector {
         self.settings = settings;
     }
 
-    /// How often something was injected.
     pub(crate) fn count(&self, kind: Injection) -> u64 {
         self.done.iter().filter(|done| **done == kind).count() as u64
     }
 
-    /// When to act next.
     pub(crate) fn next(&mut self, now: Instant) -> Option<Instant> {
         let every = self.settings.as_ref()?.every;
         Some(now + self.random.span(Duration::from_nanos(1)..=2 * every))

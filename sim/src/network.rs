@@ -131,7 +131,6 @@ impl Network {
         }
     }
 
-    /// Flows that compete send nothing more.
     pub(crate) fn end_rivals(&mut self) {
         let routers = self.cables.iter_mut().flatten().filter_map(|cable| cable.router.as_mut());
         routers.filter_map(|router| router.competitor.as_mut()).for_each(Competitor::end);

@@ -263,7 +263,6 @@ pub(crate) fn group(node: NodeId, seed: u64) -> Group {
     if number.is_multiple_of(2) { group.with_node_key(&[number.wrapping_add(1); 32]) } else { group }
 }
 
-/// The settings of a node's bundle.
 fn bundle_settings(number: u8, topology: &Topology, incarnation: u64) -> Settings {
     let node = &topology.nodes[usize::from(number)];
     let nic = |cable: &CableSettings| LinkSettings {

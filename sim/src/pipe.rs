@@ -37,7 +37,6 @@ impl Pipe {
         u64::try_from(bits.div_ceil(8_000_000_000)).unwrap_or(u64::MAX)
     }
 
-    /// Whether `bytes` more may wait.
     pub(crate) fn has_room(&self, now: Instant, bytes: usize) -> bool {
         self.queued(now).saturating_add(bytes as u64) <= self.way.queue
     }
@@ -99,7 +98,6 @@ impl Pipe {
         self.outages = if begins { self.outages + 1 } else { self.outages.saturating_sub(1) };
     }
 
-    /// How long the wire takes for so many bytes.
     fn serialisation(&self, bytes: u64) -> Duration {
         Duration::from_nanos((bytes * 8_000_000_000).div_ceil(self.way.rate))
     }

@@ -58,7 +58,6 @@ impl Socket {
         (filled, dropped)
     }
 
-    /// Datagrams that wait.
     pub(crate) fn waiting(&self) -> u64 {
         self.received.len() as u64
     }
@@ -83,7 +82,6 @@ impl Socket {
         Some(train)
     }
 
-    /// Takes a train out.
     pub(crate) fn take(&mut self, train: &Train) -> vec_deque::Drain<'_, Arrival> {
         self.bytes -= train.length;
         self.received.drain(..train.datagrams)

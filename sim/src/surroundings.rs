@@ -180,7 +180,6 @@ impl<'t> Surroundings<'t> {
         }
     }
 
-    /// A bundle delivered a frame.
     pub(crate) fn delivered(&mut self, node: u8, bytes: &[u8]) {
         match self.traffic.deliver(self.agenda.now, node, bytes) {
             Ok(Some(id)) => self.note(format_args!("n{node} delivers {id}")),
@@ -210,7 +209,6 @@ impl<'t> Surroundings<'t> {
         }
     }
 
-    /// A stranger acts.
     pub(crate) fn inject(&mut self) {
         if let Some((to, arrival)) = self.injector.draw(self.agenda.now) {
             let bytes = &*arrival.bytes;
@@ -224,7 +222,6 @@ impl<'t> Surroundings<'t> {
     }
 }
 
-/// Links from node to node, both ways.
 fn links(topology: &Topology) -> u64 {
     let others = topology.nodes.len() - 1;
     topology.nodes.iter().map(|node| (node.cables.len() * others) as u64).sum()

@@ -286,7 +286,6 @@ impl<'t> World<'t> {
         self.change(node, |_, _| {});
     }
 
-    /// A fault begins or ends.
     fn fault(&mut self, fault: Fault, begins: bool) {
         self.surroundings.note(format_args!("{fault:?} {}", if begins { "begins" } else { "ends" }));
         match fault {

@@ -80,7 +80,6 @@ const PIECES: usize = 160;
 
 /// Where a run goes.
 pub(super) struct Way {
-    /// Index of the NIC.
     pub(super) index: u32,
     /// The NIC at the other end.
     pub(super) to: Mac,
@@ -274,7 +273,6 @@ impl<'a, 'b> Coalescer<'a, 'b> {
         Self { buffers, filled: 0 }
     }
 
-    /// Buffers in use.
     pub(super) fn filled(&self) -> usize {
         self.filled
     }

@@ -187,7 +187,6 @@ impl Xdp {
         }
     }
 
-    /// Bytes of packets that have not left.
     pub(super) fn queued_bytes(&mut self) -> usize {
         self.reclaim(Cause::Send);
         self.queued

@@ -40,7 +40,6 @@ fn endpoint(number: u8) -> SocketAddr {
     SocketAddr::from(([192, 0, 2, number], 7420))
 }
 
-/// Node 1, alone, with so many links.
 fn alone(now: Instant, links: usize) -> Bundle {
     let links = alloc::vec![LinkSettings::new(1_452); links];
     Bundle::new(now, Settings { slots: 512, buffers: 16, ..Settings::new(node(1), 1, links) })

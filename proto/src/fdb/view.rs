@@ -22,7 +22,6 @@ const ASK_AGAIN_AFTER: u32 = 1;
 /// Addresses that are kept for who asks what was learned.
 const LEARNED: usize = 1_024;
 
-/// One worker's view of the forwarding database.
 #[derive(Debug)]
 pub(crate) struct View {
     fdb: Arc<Fdb>,

@@ -100,7 +100,6 @@ impl Group {
         queue_hellos(parts, |_| true);
     }
 
-    /// The replacement does not happen after all.
     pub(crate) fn resume(&mut self, parts: &mut Parts<'_>) {
         self.handover.drains = false;
         queue_hellos(parts, |_| true);

@@ -150,7 +150,6 @@ impl Group {
         Some(index)
     }
 
-    /// Admits a new peer, unless it cannot be one.
     fn admit(
         &mut self,
         now: Instant,
@@ -346,7 +345,6 @@ pub(crate) fn review_keys(parts: &mut Parts<'_>) {
     }
 }
 
-/// A peer is gone.
 pub(crate) fn part(index: u16, parts: &mut Parts<'_>) {
     if let Some(peer) = drop_peer(index, parts) {
         parts.out.events.log(Event::PeerLeft { peer });

@@ -10,7 +10,6 @@ use core::time::Duration;
 
 /// What fails within this time after it recovered has relapsed.
 const STEADY_AFTER: Duration = Duration::from_secs(10);
-/// The first hold-down.
 const FIRST: Duration = Duration::from_millis(500);
 /// Doublings of it: at most 32 s.
 const DOUBLINGS: u32 = 6;
@@ -40,12 +39,10 @@ impl HoldDown {
         self.until = now;
     }
 
-    /// It works again.
     pub(crate) fn recover(&mut self, now: Instant) {
         self.recovered = now;
     }
 
-    /// Whether it may be used again.
     pub(crate) fn is_over(&self, now: Instant) -> bool {
         now >= self.until
     }

@@ -20,7 +20,6 @@ const FAR: u64 = 1 << 26;
 /// One direction of one link.
 #[derive(Debug)]
 pub(crate) struct Inbound {
-    /// The judgement of this direction.
     pub(crate) health: Health,
     /// It is not to be used any more, and still brings what was sent before.
     pub(crate) lingers: bool,
@@ -29,7 +28,6 @@ pub(crate) struct Inbound {
     pub(crate) bytes: u64,
     /// What programs received, counted in cells.
     pub(crate) carried: u64,
-    /// Cells found missing.
     pub(crate) missed: u64,
     /// The number after the highest that was received.
     next_seq: u64,
@@ -130,7 +128,6 @@ impl Inbound {
         self.last_delay
     }
 
-    /// Heartbeats that have come, modulo 256.
     pub(crate) fn heartbeats(&self) -> u8 {
         self.heartbeats
     }

@@ -71,7 +71,6 @@ pub(crate) enum Presence {
     Vacant,
 }
 
-/// A link's state.
 #[derive(Debug)]
 pub(crate) struct Link {
     pub(crate) settings: LinkSettings,
@@ -84,7 +83,6 @@ pub(crate) struct Link {
     read_until: Option<Instant>,
     /// Cells may still wait in its socket.
     pub(crate) is_behind: bool,
-    /// Who came in by it lately.
     pub(crate) incast: Incast,
     /// When everyone is greeted next, or bidden farewell.
     pub(crate) greet_at: Instant,
@@ -156,7 +154,6 @@ impl Link {
         self.presence == Presence::Vacant
     }
 
-    /// Whether it takes no data now.
     pub(crate) fn is_full(&self, now: Instant) -> bool {
         self.full || self.ceiling.is_full(now)
     }

@@ -135,7 +135,6 @@ impl Outbound {
         self.congestion.rate().into_iter().chain(link.queue.rate()).chain(self.ceiling.rate()).min()
     }
 
-    /// Whether it takes no data now.
     pub(crate) fn is_full(&self, now: Instant) -> bool {
         self.congestion.is_full(now) || self.ceiling.is_full(now)
     }
@@ -151,7 +150,6 @@ impl Outbound {
         self.congestion.opens_in(now).max(self.ceiling.opens_at().since(now))
     }
 
-    /// Bytes that may be sent at once.
     pub(crate) fn batch_limit(&self, now: Instant) -> u64 {
         self.congestion.batch_limit(now).min(self.ceiling.batch_limit())
     }

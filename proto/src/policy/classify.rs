@@ -16,7 +16,6 @@ const UDP: u8 = 17;
 /// The headers that make a flow are within so many bytes: Ethernet, two tags, IPv6, ports.
 pub(crate) const HEADERS_MAX: usize = ETHERNET + 2 * 4 + 40 + 4;
 
-/// A MAC address.
 pub(crate) type Mac = [u8; 6];
 
 /// The destination of a frame, whose first bytes are given.

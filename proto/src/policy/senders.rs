@@ -90,17 +90,14 @@ impl Senders {
         self.table.iter_mut()
     }
 
-    /// A sender sent so many bytes.
     pub(super) fn handle_sent(&mut self, flow: u32, bytes: u64) {
         self.of(flow).counted[0] += bytes;
     }
 
-    /// A sender received so many bytes.
     pub(super) fn handle_received(&mut self, flow: u32, bytes: u64) {
         self.of(flow).counted[1] += bytes;
     }
 
-    /// Programs have given so many newcomers a link.
     pub(super) fn handle_newcomers(&mut self, newcomers: u64) {
         self.newcomers = newcomers;
     }

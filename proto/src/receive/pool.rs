@@ -61,7 +61,6 @@ impl Pool {
         self.entries.iter_mut().filter_map(|entry| entry.bytes.as_mut()).for_each(|bytes| bytes.fill(1));
     }
 
-    /// Lends a buffer, or `None` when all are taken.
     pub(crate) fn lend(&mut self) -> Option<Buffer> {
         let index = self.free.pop()?;
         self.lent.push(index);
@@ -78,7 +77,6 @@ impl Pool {
         self.free.len() + self.lent.len()
     }
 
-    /// How many there are.
     pub(crate) fn size(&self) -> usize {
         self.entries.len()
     }

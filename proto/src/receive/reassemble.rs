@@ -21,7 +21,6 @@ pub(crate) const PIECES_MAX: usize = 128;
 /// Where a frame came from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Arrival {
-    /// The peer that sent it.
     pub(crate) peer: u16,
     /// The peer's link over which the last cell of its lane came.
     pub(crate) link: u8,
@@ -51,7 +50,6 @@ impl Ready {
         }
     }
 
-    /// The buffers in which they lie.
     pub(crate) fn buffers(&self) -> impl Iterator<Item = u16> {
         self.pieces.iter().map(|piece| piece.buffer)
     }

@@ -86,7 +86,6 @@ pub(crate) enum Refused {
 }
 
 impl Keyring {
-    /// The keys of a session that begins.
     pub(crate) fn new(now: Instant, agreed: Agreed) -> Self {
         let windows = Box::new(Numbered(core::array::from_fn(|_| Replay::default())));
         Self { peer: agreed.peer, current: Epoch::new(now, agreed), next: None, previous: None, windows }

@@ -84,7 +84,6 @@ pub(crate) struct Table {
 }
 
 impl Table {
-    /// No sessions. `incarnation` is this node's.
     pub(crate) fn new(incarnation: u64) -> Self {
         Self { slots: ByPeer::default(), incarnation, drawn: 0 }
     }

@@ -21,7 +21,6 @@ pub(crate) struct Pair {
     pub(crate) delivered: [Vec<Vec<u8>>; 2],
 }
 
-/// A cell on its way.
 #[derive(Clone)]
 pub(crate) struct Sent {
     pub(crate) from: usize,
@@ -70,7 +69,6 @@ impl Pair {
         self.nodes[node].session(0).keys.as_mut().unwrap()
     }
 
-    /// What a node sends now.
     pub(crate) fn sent_by(&mut self, node: usize) -> Vec<Sent> {
         let bundle = &mut self.nodes[node];
         let mut sent = Vec::new();

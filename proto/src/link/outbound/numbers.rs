@@ -29,7 +29,6 @@ pub(crate) struct Numbers {
 }
 
 impl Numbers {
-    /// A session begins: numbers count from `first`.
     pub(super) fn begin(&mut self, first: u64) {
         (self.first, self.next, self.departed, self.looked_up) = (first, first, first, first);
     }
@@ -45,7 +44,6 @@ impl Numbers {
         self.log.capacity() * size_of::<u64>() + self.marks.capacity() * size_of::<(u64, u64)>()
     }
 
-    /// The number of the next cell.
     pub(crate) fn next(&self) -> u64 {
         self.next
     }
@@ -65,7 +63,6 @@ impl Numbers {
         self.next - 1
     }
 
-    /// Nothing was sent under the last `count` numbers.
     pub(super) fn give_back(&mut self, count: usize) {
         self.log.truncate(self.log.len() - count);
         self.next -= count as u64;
