@@ -122,7 +122,6 @@ impl Loaded {
         }
     }
 
-    /// Deletes all entries of a hash that have such a value.
     pub(crate) fn delete_all(&self, map: &str, is_such: impl Fn(&[u8]) -> bool) -> Result<(), Error> {
         let entries = self.handle(map).lookup_batch(BATCH, MapFlags::ANY, MapFlags::ANY);
         let entries = entries.map_err(|error| Error::Map(io(error)))?;

@@ -69,7 +69,6 @@ impl Receiver {
         &mut self.pool
     }
 
-    /// A buffer to receive into, or `None` when all buffers hold cells that wait.
     pub(crate) fn lend(&mut self, links: &Links, counters: &mut Counters) -> Option<Buffer> {
         self.relieve_if_stuck(links, counters);
         self.pool.lend()

@@ -114,7 +114,6 @@ impl Sender {
         }
     }
 
-    /// Writes to all memory that is set aside for cells.
     pub(crate) fn touch_memory(&mut self) {
         self.ring.touch();
     }
@@ -176,7 +175,6 @@ impl Sender {
         self.refit_cells(around.now, around.links, around.sessions);
     }
 
-    /// Frames are distributed by another policy, from the next batch on.
     pub(crate) fn set_policy(&mut self, kind: PolicyKind) {
         self.policies.set(kind);
     }
@@ -191,7 +189,6 @@ impl Sender {
         self.policies.kind()
     }
 
-    /// The next gate of the device that is to be closed or opened.
     pub(crate) fn poll_gate(&mut self) -> Option<gate::Change> {
         self.queue.poll_gate()
     }

@@ -188,7 +188,6 @@ impl<'t> Surroundings<'t> {
         }
     }
 
-    /// A datagram has arrived at its switch.
     pub(crate) fn switch(&mut self, passage: &Passage) {
         let before = self.network.losses;
         self.network.switch(&mut self.agenda, passage);

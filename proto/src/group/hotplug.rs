@@ -43,7 +43,6 @@ pub(crate) fn remove_link(now: Instant, number: u8, parts: &mut Parts<'_>) {
     parts.fit_cells();
 }
 
-/// Another NIC replaced that of a link: the state of its paths is void.
 pub(crate) fn replace_link(now: Instant, number: u8, settings: LinkSettings, parts: &mut Parts<'_>) {
     if parts.links.member_mut(number).is_none() {
         return;
@@ -151,7 +150,6 @@ pub(super) fn queue_hellos(parts: &mut Parts<'_>, over: impl Fn(u8) -> bool) {
 }
 
 impl Group {
-    /// This node ends: queues a farewell to all peers over all links.
     pub(crate) fn end(&mut self, now: Instant, parts: &mut Parts<'_>) {
         self.ends = true;
         (0u8..).take(parts.links.all().len()).for_each(|number| remove_link(now, number, parts));

@@ -78,7 +78,6 @@ impl NicQueue {
         self.queued = self.queued.saturating_sub(bytes as u64);
     }
 
-    /// The kernel says that `queued` bytes have not left.
     pub(crate) fn handle_queue(&mut self, now: Instant, queued: usize) {
         self.queued = queued as u64;
         if now < self.shared_until {

@@ -185,7 +185,6 @@ impl Receiver {
         }
     }
 
-    /// The next frame for the device, and where it comes from.
     pub(crate) fn poll_frame(&mut self, counters: &mut Counters) -> Option<(Arrival, Frame<'_>)> {
         for piece in self.delivering.drain(..) {
             self.pool.release(piece.buffer);

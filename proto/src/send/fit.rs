@@ -54,7 +54,6 @@ impl Fit {
         }
     }
 
-    /// Whether cells of another size still have to leave.
     pub(super) fn is_changing(&self) -> bool {
         self.is_changing
     }

@@ -199,7 +199,6 @@ impl FairQueue {
         self.quantum = most.clamp(QUANTUM_LEAST, QUANTUM_MOST);
     }
 
-    /// The next gate that is to be closed or opened.
     pub(crate) fn poll_gate(&mut self) -> Option<gate::Change> {
         self.gates.pop()
     }

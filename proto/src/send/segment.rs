@@ -35,7 +35,6 @@ pub(super) struct Reading {
 }
 
 impl Sender {
-    /// Whether another frame is to be read before the next batch is asked for.
     pub(crate) fn wants_frames(&self, sessions: &Sessions) -> bool {
         let Reading { frames, cells, .. } = self.reading;
         cells < CELLS_BETWEEN
@@ -54,7 +53,6 @@ impl Sender {
         self.reading.goes_on = expected;
     }
 
-    /// Where the next frame is to be read into: its virtio header, then its bytes.
     pub(crate) fn read_space(&mut self) -> impl Iterator<Item = &mut [u8]> {
         self.ring.read_space()
     }

@@ -304,7 +304,6 @@ impl Sessions {
         self.handshakes.skip_serials(node);
     }
 
-    /// When something is to be done about handshakes, at the latest.
     pub(crate) fn handshakes_due(&self) -> Option<Instant> {
         self.handshakes.due()
     }

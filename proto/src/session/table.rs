@@ -96,7 +96,6 @@ impl Table {
         self.slots.get_mut(index)
     }
 
-    /// All indices that peers have, and some that none has.
     pub(crate) fn indices(&self) -> impl Iterator<Item = u16> + use<> {
         self.slots.indices()
     }
