@@ -190,7 +190,7 @@ impl Sender {
     }
 
     pub(crate) fn poll_gate(&mut self) -> Option<gate::Change> {
-        self.queue.poll_gate()
+        self.queue.gates.pop()
     }
 
     /// Bytes of the largest cell that is made now.
@@ -205,7 +205,7 @@ impl Sender {
 
     /// Whether cells of another size still have to leave.
     pub(crate) fn is_changing(&self) -> bool {
-        self.fit.is_changing()
+        self.fit.is_changing
     }
 
     /// Whether cells wait to leave.

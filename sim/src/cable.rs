@@ -83,7 +83,7 @@ pub(crate) struct Cable {
     /// Bytes that the NIC takes now: the socket's send buffer.
     send_buffer: u64,
     coalesce: Coalesce,
-    ring: VecDeque<Arrival>,
+    pub(crate) ring: VecDeque<Arrival>,
     interrupt_at: Option<Instant>,
 }
 
@@ -118,7 +118,7 @@ impl Cable {
 
     /// Sets the send buffer, within what the NIC takes.
     pub(crate) fn set_send_buffer(&mut self, bytes: u64) {
-        self.send_buffer = bytes.min(self.up.queue());
+        self.send_buffer = bytes.min(self.up.way.queue);
     }
 
     /// Whether the send buffer takes another batch, whatever its size: what a socket does (`sock_alloc_send_pskb`).
@@ -159,11 +159,6 @@ impl Cable {
         }
         self.interrupt_at = Some(due);
         Some(due)
-    }
-
-    /// Datagrams in the ring, or on their way there.
-    pub(crate) fn in_ring(&self) -> u64 {
-        self.ring.len() as u64
     }
 
     /// Datagrams on their way are lost; returns how many.

@@ -113,7 +113,7 @@ pub struct Member {
     /// What it has read of all nodes' cells.
     clear: InTheClear,
     /// Cells that it has said beside its bundle.
-    said: u64,
+    pub(crate) said: u64,
 }
 
 impl Member {
@@ -132,10 +132,6 @@ impl Member {
     /// Notes of the cells that nodes seal which may become hostile.
     pub fn tap(&self) -> Tap {
         self.tap.clone()
-    }
-
-    pub(crate) fn said(&self) -> u64 {
-        self.said
     }
 
     pub(crate) fn next(&mut self, now: Instant) -> Option<Instant> {

@@ -145,11 +145,6 @@ impl Node {
         }
     }
 
-    /// The settings of the bundle's link at the end of a cable.
-    pub(crate) fn link_settings(&self, nic: u8) -> LinkSettings {
-        self.bundle_settings.links[usize::from(nic)].clone()
-    }
-
     /// The counters of all the node's bundles since the beginning.
     pub(crate) fn counted(&self) -> Counted {
         self.bundle
@@ -209,11 +204,12 @@ impl Node {
         if self.number(nic).is_some() {
             return !self.socket(nic).is_leaving;
         }
-        let settings = self.link_settings(nic);
+        let settings = self.bundle_settings.links[usize::from(nic)].clone();
         let number = self.bundle.add_link(self.clock(world.agenda.now), settings);
         let carrier = world.network.cable(self.place(nic)).has_carrier();
         *self.socket(nic) = Socket::new(number, Some(carrier));
-        world.greeted_anew();
+        // The nic greets as it does after a start.
+        world.starts += 1;
         true
     }
 

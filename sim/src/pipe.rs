@@ -14,7 +14,7 @@ use tabane_proto::time::nanos;
 
 #[derive(Debug, Default)]
 pub(crate) struct Pipe {
-    way: Way,
+    pub(crate) way: Way,
     /// When the wire has taken all that was put in.
     free_at: Instant,
     /// When the last datagram comes out.
@@ -72,11 +72,6 @@ impl Pipe {
     /// Whether chance loses the next datagram.
     pub(crate) fn loses(&self, random: &mut Random) -> bool {
         random.chance(self.way.loss)
-    }
-
-    /// Bytes that may wait at most.
-    pub(crate) fn queue(&self) -> u64 {
-        self.way.queue
     }
 
     /// Changes rate, delay and jitter from now on; datagrams that were put in keep their time, and are not overtaken.

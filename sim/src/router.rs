@@ -73,7 +73,7 @@ pub(crate) struct Router {
     usual: u64,
     entries: VecDeque<Entry>,
     /// Bytes that wait, the one that is leaving included.
-    queued: u64,
+    pub(crate) queued: u64,
     /// Bits, times a billion, that the first entry still has to send at `served`.
     left: u128,
     served: Instant,
@@ -104,10 +104,6 @@ impl Router {
     /// Datagrams of the bundle that wait.
     pub(crate) fn cells(&self) -> u64 {
         self.entries.iter().filter(|entry| matches!(entry.what, Waiting::Cell(_))).count() as u64
-    }
-
-    pub(crate) fn queued(&self) -> u64 {
-        self.queued
     }
 
     /// How long the last of those that wait still takes.
@@ -254,7 +250,7 @@ mod tests {
     fn a_full_queue_drops_its_tail() {
         let mut router = Router::new(RouterSettings::tail(50_000_000, Duration::from_millis(100)));
         let taken = (0..1_000).filter(|_| router.push(millis(0), 1_250, Waiting::Rival).0).count();
-        assert_eq!((taken, router.queued(), router.wait()), (500, 625_000, Duration::from_millis(100)));
+        assert_eq!((taken, router.queued, router.wait()), (500, 625_000, Duration::from_millis(100)));
     }
 
     /// Drops in the first `span` of a sender that fills the queue again whenever one leaves.

@@ -225,7 +225,7 @@ fn check_buffers(plan: &Plan, report: &Report, world: World<'_>) -> Result<(), V
 fn report(world: &World<'_>) -> Report {
     let mut report = Report {
         simulated: world.now().since(Instant::default()),
-        events: world.events(),
+        events: world.events,
         losses: world.losses(),
         device_full: world.device_full(),
         flooded: world.flooded(),

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 /// Sums over runs.
 #[derive(Clone, Debug, Default)]
 pub struct Statistics {
-    runs: u64,
+    pub runs: u64,
     simulated: Duration,
     events: u64,
     frames_taken: u64,
@@ -38,10 +38,6 @@ impl Statistics {
             *sum += count;
             *runs += 1;
         }
-    }
-
-    pub fn runs(&self) -> u64 {
-        self.runs
     }
 }
 

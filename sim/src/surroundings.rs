@@ -70,7 +70,7 @@ pub(crate) struct Surroundings<'t> {
     trace: Option<Trace<'t>>,
     seed: u64,
     /// How often any node was started.
-    starts: u64,
+    pub(crate) starts: u64,
     /// Hellos that all nodes have sent.
     hellos: u64,
     /// Links from node to node, both ways.
@@ -99,11 +99,6 @@ impl<'t> Surroundings<'t> {
     pub(crate) fn incarnation(&mut self) -> u64 {
         self.starts += 1;
         mix(self.seed ^ self.starts.rotate_left(32))
-    }
-
-    /// A nic greets as it does after a start.
-    pub(crate) fn greeted_anew(&mut self) {
-        self.starts += 1;
     }
 
     /// Writes a line of the replay, if somebody reads it.
@@ -155,7 +150,7 @@ impl<'t> Surroundings<'t> {
         let spans = self.agenda.now.as_nanos() / 100_000_000 + 1;
         let injected = self.injector.count(Injection::Again) + self.injector.count(Injection::Recorded);
         // Each cell of a hostile member may be answered on each of its links.
-        let said = self.member.said() * self.links;
+        let said = self.member.said * self.links;
         if self.hellos > OFTEN * self.links * (self.starts + spans) + 2 * injected + said {
             self.violated(from.node, "greetings come to an end");
         }

@@ -12,7 +12,6 @@ use crate::hostile::Hostility;
 use crate::injector::{Injection, InjectionSettings};
 use crate::network::Losses;
 use crate::node::Node;
-use crate::router::Router;
 use crate::surroundings::{LogEntry, Surroundings, Trace, Violation};
 use crate::topology::{Link, LinkNumber, NodeNumber, Topology};
 use crate::traffic::{FlowNumber, FlowResult};
@@ -27,7 +26,7 @@ const LOOK_EVERY: Duration = Duration::from_millis(1);
 pub struct World<'t> {
     nodes: Vec<Node>,
     surroundings: Surroundings<'t>,
-    events: u64,
+    pub events: u64,
 }
 
 impl<'t> World<'t> {
@@ -49,10 +48,6 @@ impl<'t> World<'t> {
 
     pub fn now(&self) -> Instant {
         self.surroundings.agenda.now
-    }
-
-    pub fn events(&self) -> u64 {
-        self.events
     }
 
     pub fn start(&mut self, flow: Flow) -> FlowNumber {
@@ -129,7 +124,7 @@ impl<'t> World<'t> {
 
     /// Bytes that wait in the router in front of a node.
     pub fn routing(&mut self, place: Place) -> u64 {
-        self.surroundings.network.cable(place).router.as_ref().map_or(0, Router::queued)
+        self.surroundings.network.cable(place).router.as_ref().map_or(0, |router| router.queued)
     }
 
     /// A node's policy will be changed at a time since the beginning.
@@ -157,7 +152,7 @@ impl<'t> World<'t> {
 
     /// Cells that the hostile member has sent beside its bundle, and frames that no check judged.
     pub fn hostile(&self) -> (u64, u64) {
-        (self.surroundings.member.said(), self.surroundings.traffic.unjudged)
+        (self.surroundings.member.said, self.surroundings.traffic.unjudged)
     }
 
     /// Whether a flow neither begins nor ends at the hostile member.

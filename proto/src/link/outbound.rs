@@ -241,7 +241,7 @@ impl Outbound {
 
     /// How many cells count as arrived where the peer has received so many, modulo 2^32: a probe that does not arrive is no loss of the path.
     pub(crate) fn arrived(&self, count: u32) -> u32 {
-        count.wrapping_add(self.path_mtu.lost())
+        count.wrapping_add(self.path_mtu.lost)
     }
 
     /// Whether the peer has received all data cells, or has asked for them again.

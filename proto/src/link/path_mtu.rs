@@ -97,7 +97,7 @@ pub(crate) struct PathMtu {
     /// When more than the present size is tried.
     raise_at: Instant,
     /// Probes that were lost, modulo 2^32.
-    lost: u32,
+    pub(super) lost: u32,
     /// Cells that were lost besides, modulo 2^32.
     lacks: u32,
 }
@@ -163,11 +163,6 @@ impl PathMtu {
     /// Whether a cell of the present size is known to have arrived since then, or nobody can know.
     pub(crate) fn has_passed_since(&self, then: Instant) -> bool {
         self.full == 0 || self.confirmed && self.confirmed_at >= then
-    }
-
-    /// Probes that were lost, modulo 2^32: they say nothing about the losses of a path.
-    pub(crate) fn lost(&self) -> u32 {
-        self.lost
     }
 
     /// When a probe is due, if none is on its way.

@@ -73,7 +73,7 @@ impl Receiver {
     ) {
         let Some(lanes) = self.peers.get_mut(index) else { return };
         let lane = &mut lanes.lanes[header.lane];
-        let Some(seq) = unwrap_seq(header.lane_seq, lane.reorder.next_seq()) else {
+        let Some(seq) = unwrap_seq(header.lane_seq, lane.reorder.next) else {
             counters.drop_window += 1;
             return;
         };
@@ -129,7 +129,7 @@ impl Receiver {
             while let Some(cell) = state.reorder.pop() {
                 state.reassembler.cell(cell, index, pool, ready, counters);
             }
-            if *repair || state.reorder.gap_since().is_none() || !state.reorder.overtaken(received) {
+            if *repair || state.reorder.gap_since.is_none() || !state.reorder.overtaken(received) {
                 break;
             }
             counters.cells_given_up += state.reorder.give_up();

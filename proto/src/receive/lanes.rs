@@ -78,7 +78,7 @@ impl Lanes {
 
     /// A lane has a gap, or none.
     pub(super) fn note_gap(&mut self, lane: u8) {
-        let has_gap = self.lanes[lane].reorder.gap_since().is_some();
+        let has_gap = self.lanes[lane].reorder.gap_since.is_some();
         let bit = 1 << lane;
         self.gapped = if has_gap { self.gapped | bit } else { self.gapped & !bit };
     }

@@ -150,7 +150,7 @@ impl Sender {
     /// Queues what waits in a room, as far as there is space; returns whether nothing is left.
     fn empty_room(&mut self, now: Instant, place: usize, around: &mut Around<'_>) -> bool {
         let peer = around.sessions.table().find(self.deferred.rooms[place].node);
-        while !self.fit.is_changing() && !self.ring.is_nearly_full() {
+        while !self.fit.is_changing && !self.ring.is_nearly_full() {
             let Some(next) = self.deferred.rooms[place].pop(&mut self.scratch) else { return true };
             let Waiting { flow, lane, treatment, record } = next;
             match peer {

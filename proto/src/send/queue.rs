@@ -128,7 +128,7 @@ pub(crate) struct FairQueue {
     wanted: usize,
     /// Bytes of a turn.
     quantum: i32,
-    gates: gate::Changes,
+    pub(super) gates: gate::Changes,
 }
 
 impl Default for FairQueue {
@@ -197,10 +197,6 @@ impl FairQueue {
     pub(crate) fn set_turn(&mut self, bytes: usize) {
         let most = i32::try_from(bytes).unwrap_or(i32::MAX);
         self.quantum = most.clamp(QUANTUM_LEAST, QUANTUM_MOST);
-    }
-
-    pub(crate) fn poll_gate(&mut self) -> Option<gate::Change> {
-        self.gates.pop()
     }
 
     /// Closes the gate of a flow that has more than its share of what is to wait, and opens it when enough has left.
@@ -318,7 +314,7 @@ impl FairQueue {
         let queue = &mut self.queues[index];
         let Some(slot) = queue.chain.pop(turn.ring) else { return };
         // Flows take turns, so cells of others leave between those of this one.
-        let behind = (queue.chain.cells() * flows).min(turn.ring.waiting());
+        let behind = (queue.chain.cells() * flows).min(turn.ring.waiting);
         turn.ring.cell_mut(slot).behind = u32::try_from(behind).unwrap_or(u32::MAX);
         let cell = *turn.ring.cell(slot);
         queue.deficit -= i32::from(cell.length) + HEADER_BYTES;

@@ -72,7 +72,7 @@ pub(crate) struct Ring {
     next: VecDeque<u64>,
     /// The position after the last of `next`.
     reach: u64,
-    waiting: usize,
+    pub(super) waiting: usize,
     /// The oldest slot that was filled with the present stride.
     floor: u64,
 }
@@ -159,11 +159,6 @@ impl Ring {
     /// Whether as many slots wait as may.
     pub(crate) fn is_nearly_full(&self) -> bool {
         self.waiting >= self.waiting_max()
-    }
-
-    /// How many cells wait to be sent for the first time.
-    pub(crate) fn waiting(&self) -> usize {
-        self.waiting
     }
 
     pub(crate) fn has_waiting(&self) -> bool {

@@ -39,7 +39,7 @@ impl Sender {
         let Reading { frames, cells, .. } = self.reading;
         cells < CELLS_BETWEEN
             && frames < FRAMES_BETWEEN
-            && !self.fit.is_changing()
+            && !self.fit.is_changing
             && self.takes_frames(sessions)
     }
 
