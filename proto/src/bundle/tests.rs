@@ -4,7 +4,6 @@ mod carried;
 mod drain;
 mod endpoints;
 mod fdb;
-mod fit;
 mod handover;
 mod heartbeats;
 mod hotplug;
@@ -12,7 +11,6 @@ mod kernel_path;
 mod membership;
 pub(crate) mod pair;
 mod relief;
-mod requests;
 mod sealed;
 
 use super::*;
