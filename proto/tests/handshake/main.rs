@@ -15,6 +15,7 @@ use tabane_proto::wire::cell::{HEADER, Kind};
 use tabane_proto::wire::handshake::{Message, Step};
 use tabane_proto::wire::hello::{HELLO_MAX, Hello};
 use tabane_seal::{Cipher, Group, Random};
+use tabane_sim::random::{self, Stream};
 use tabane_sim::table::Sent;
 
 /// Nodes that start together have all links up after this many milliseconds: three heartbeats and a few more.
@@ -218,11 +219,8 @@ fn what_was_said_before_changes_nothing() {
 fn two_that_begin_at_once_agree_whatever_is_lost() {
     for seed in 0..200_u64 {
         let mut net = Net::new(2);
-        let mut random = seed;
-        net.run_through(400, |_| {
-            random = random.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(0x1405_7b7e_f767_814f);
-            random >> 61 < 4
-        });
+        let mut random = random::Random::new(seed, Stream::Plan);
+        net.run_through(400, |_| random.chance(500_000));
         net.run(1_500);
         assert_eq!((net.links_up(0), net.links_up(1)), (2, 2), "seed {seed}");
         assert_frames_pass(&mut net);
