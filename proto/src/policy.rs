@@ -34,7 +34,7 @@ use core::str::FromStr;
 use core::time::Duration;
 
 /// A link as a policy sees it.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Choice {
     pub(crate) link: u8,
     /// How long the next cell waits: for the bytes in the link's own queue, and behind it where that can be foreseen.
@@ -442,29 +442,22 @@ mod example {
 
     pub(super) const CELL: usize = 1_452;
     pub(super) const GIGABIT: u64 = 125_000_000;
+    pub(super) const RATE: u64 = GIGABIT / 10;
 
     /// A link that is idle.
     pub(super) fn choice(link: u8, rate: Option<u64>) -> Choice {
-        Choice {
-            link,
-            wait: Duration::ZERO,
-            rate,
-            speed: None,
-            receives: None,
-            others: 0,
-            received: 0,
-            weight: None,
-            skew: Duration::ZERO,
-            is_far: false,
-            round_trip: Duration::ZERO,
-            full: false,
-            opens: Some(Duration::ZERO),
-        }
+        Choice { link, rate, opens: Some(Duration::ZERO), ..Choice::default() }
+    }
+
+    /// Two links of 100 Mbit/s.
+    pub(super) fn links() -> [Choice; 2] {
+        [0, 1].map(|link| choice(link, Some(RATE)))
     }
 
     pub(super) fn waiting(flow: u32, cells: usize) -> Waiting {
         Waiting { flow, cells, cell_bytes: CELL, backlog: cells, ..Waiting::default() }
     }
+
     /// The links of the next senders that come.
     pub(super) fn newcomers(policy: &mut Policy, choices: &[Choice], waiting: &Waiting) -> [u8; NEWCOMERS] {
         match policy.in_kernel(choices, waiting) {

@@ -31,6 +31,7 @@ use alloc::vec::Vec;
 use core::time::Duration;
 
 /// All cells that have arrived and are not delivered.
+#[derive(Default)]
 pub(crate) struct Receiver {
     pool: Pool,
     ready: Ready,
@@ -49,16 +50,7 @@ pub(crate) struct Receiver {
 
 impl Receiver {
     pub(crate) fn new(buffers: u16, repair: bool) -> Self {
-        Self {
-            pool: Pool::new(buffers),
-            ready: Ready::default(),
-            delivering: Vec::new(),
-            peers: ByPeer::default(),
-            gapped: Vec::new(),
-            surplus: 0,
-            holders: Vec::new(),
-            repair,
-        }
+        Self { pool: Pool::new(buffers), repair, ..Self::default() }
     }
 
     pub(crate) fn pool(&self) -> &Pool {

@@ -20,15 +20,16 @@ const INTERVAL: Duration = Duration::from_millis(100);
 const FRAME: u64 = 1_514;
 
 /// Which datagrams a router drops.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Drops {
     /// Those that come while the queue is full.
+    #[default]
     Tail,
     /// Also some of those that waited for long.
     CoDel,
 }
 
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub struct RouterSettings {
     /// Bits per second.
     pub rate: u64,
@@ -45,7 +46,7 @@ impl RouterSettings {
     pub fn tail(rate: u64, span: Duration) -> Self {
         let bits = u128::from(rate) * u128::from(nanos(span));
         let queue = u64::try_from(bits / 8_000_000_000).unwrap_or(u64::MAX).max(2 * FRAME);
-        Self { rate, queue, drops: Drops::Tail, competitor: None, turns: Duration::ZERO }
+        Self { rate, queue, ..Self::default() }
     }
 }
 
@@ -66,7 +67,7 @@ struct Entry {
 }
 
 /// A router's queue for one node.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Router {
     settings: RouterSettings,
     /// Its own rate.
@@ -87,18 +88,8 @@ pub(crate) struct Router {
 
 impl Router {
     pub(crate) fn new(settings: RouterSettings) -> Self {
-        Self {
-            settings,
-            usual: settings.rate,
-            entries: VecDeque::new(),
-            queued: 0,
-            left: 0,
-            served: Instant::default(),
-            done: Instant::default(),
-            turn: 0,
-            codel: CoDel::default(),
-            competitor: settings.competitor.map(Competitor::new),
-        }
+        let competitor = settings.competitor.map(Competitor::new);
+        Self { settings, usual: settings.rate, competitor, ..Self::default() }
     }
 
     /// Datagrams of the bundle that wait.

@@ -29,6 +29,17 @@ pub fn frame(to: [u8; 6], from: [u8; 6], payload: &[u8]) -> Vec<u8> {
     [&[0; VNET][..], &to, &from, &[0x88, 0xb5], payload].concat()
 }
 
+/// Copies a frame to where a bundle reads the next one; returns whether it has room there.
+pub(crate) fn put_frame(bundle: &mut Bundle, frame: &[u8]) -> bool {
+    let mut rest = frame;
+    for space in bundle.read_space() {
+        let (here, later) = rest.split_at(rest.len().min(space.len()));
+        space[..here.len()].copy_from_slice(here);
+        rest = later;
+    }
+    rest.is_empty()
+}
+
 /// What a bundle puts on a segment: a cell, or a train of cells of one length.
 #[derive(Clone, Debug)]
 pub struct Sent {
@@ -200,8 +211,8 @@ impl Table {
     /// A node reads a frame from its device, if it takes any.
     pub fn send(&mut self, number: u8, frame: &[u8]) {
         let (node, now) = self.node(number);
-        if node.bundle.wants_frames() {
-            node.read(now, frame);
+        if node.bundle.wants_frames() && put_frame(&mut node.bundle, frame) {
+            node.bundle.handle_frame(now, frame.len());
         }
     }
 
@@ -227,18 +238,6 @@ impl IndexMut<u8> for Table {
 }
 
 impl Node {
-    fn read(&mut self, now: Instant, frame: &[u8]) {
-        let mut rest = frame;
-        for space in self.bundle.read_space() {
-            let (here, later) = rest.split_at(rest.len().min(space.len()));
-            space[..here.len()].copy_from_slice(here);
-            rest = later;
-        }
-        if rest.is_empty() {
-            self.bundle.handle_frame(now, frame.len());
-        }
-    }
-
     fn deliver(&mut self, now: Instant) {
         while let Some(frame) = self.bundle.poll_frame(now) {
             let slices: Vec<&[u8]> = frame.slices().collect();

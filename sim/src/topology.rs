@@ -142,7 +142,7 @@ pub struct CableSettings {
     pub router: Option<RouterSettings>,
 }
 
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct NodeSettings {
     /// Its cables, by nic.
     pub cables: Vec<CableSettings>,
@@ -180,16 +180,11 @@ impl Topology {
         let node = |number: NodeNumber| NodeSettings {
             cables: links.iter().zip(0..).map(|(link, number)| link.cable(number)).collect(),
             clock: Duration::from_secs(1 + u64::from(number) * 1_000),
-            policy: PolicyKind::Adaptive,
-            policy_options: PolicyOptions::default(),
-            classes: Vec::new(),
-            repair: false,
             slots: 8_192,
             buffers: 128,
             gro: true,
             multicast: true,
-            sealed: None,
-            may_be_hostile: false,
+            ..NodeSettings::default()
         };
         Self { nodes: (0..nodes).map(node).collect() }
     }

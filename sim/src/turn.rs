@@ -15,6 +15,7 @@ use crate::agenda::Event;
 use crate::node::Node;
 use crate::socket::Train;
 use crate::surroundings::Surroundings;
+use crate::table;
 use crate::worker::Begins;
 use tabane_proto::{Instant, Outcome};
 
@@ -165,12 +166,7 @@ impl Node {
         let mut any = false;
         while self.bundle.wants_frames() {
             let Some(id) = world.traffic.take(self.number, &mut self.frame) else { break };
-            let mut rest = &self.frame[..];
-            for space in self.bundle.read_space() {
-                let (part, later) = rest.split_at(rest.len().min(space.len()));
-                space[..part.len()].copy_from_slice(part);
-                rest = later;
-            }
+            table::put_frame(&mut self.bundle, &self.frame);
             let before = *self.bundle.counters();
             self.bundle.handle_frame(now, self.frame.len());
             let after = self.bundle.counters();

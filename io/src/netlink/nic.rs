@@ -14,7 +14,7 @@ use netlink_sys::protocols::NETLINK_ROUTE;
 use super::{NetlinkError, dump, exchange};
 
 /// A network device, as it was when it was asked for.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Nic {
     /// Its name.
     pub name: String,
@@ -48,19 +48,10 @@ impl Nic {
     pub(super) fn from_message(message: &LinkMessage) -> Self {
         let flags = message.header.flags;
         let mut nic = Self {
-            name: String::new(),
             index: message.header.index,
-            mtu: 0,
             admin_up: flags.contains(LinkFlags::Up),
             carrier: flags.contains(LinkFlags::LowerUp),
-            carrier_losses: 0,
-            operational: false,
-            mac: None,
-            link_local: None,
-            gso_max_size: 0,
-            gso_max_segments: 0,
-            tx_queue_len: 0,
-            qdisc: String::new(),
+            ..Self::default()
         };
         for attribute in &message.attributes {
             match attribute {

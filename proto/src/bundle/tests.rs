@@ -52,12 +52,7 @@ fn say(bundle: &mut Bundle, now: Instant, number: u8, change: impl FnOnce(Hello)
 /// A bundle reads a frame from its device: a virtio header of zeros, this address, that of host 1, and these bytes.
 fn read(bundle: &mut Bundle, now: Instant, to: [u8; 6], payload: &[u8]) -> Vec<u8> {
     let frame = [&[0; 10][..], &to, &[2, 0, 0, 0, 0, 1, 0x88, 0xb5], payload].concat();
-    let mut rest = &frame[..];
-    for part in bundle.read_space() {
-        let (here, later) = rest.split_at(rest.len().min(part.len()));
-        part[..here.len()].copy_from_slice(here);
-        rest = later;
-    }
+    bundle.read_space().flatten().zip(&frame).for_each(|(place, byte)| *place = *byte);
     bundle.handle_frame(now, frame.len());
     frame
 }

@@ -15,7 +15,7 @@ const FIRST: Duration = Duration::from_millis(500);
 const DOUBLINGS: u32 = 6;
 
 /// How often something has relapsed, and until when it is held down.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct HoldDown {
     recovered: Instant,
     relapses: u32,

@@ -26,7 +26,7 @@ const WINDOW_TIME: Duration = Duration::from_secs(1);
 /// Heavy loss of which a full queue or a policer is the cause has ended after so long.
 const EXPLAINED_FOR: Duration = Duration::from_secs(2);
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Loss {
     /// The number from which cells count.
     from: u64,
@@ -44,15 +44,7 @@ pub(crate) struct Loss {
 
 impl Loss {
     pub(crate) fn new(now: Instant) -> Self {
-        Self {
-            from: 0,
-            began: None,
-            since: now,
-            share: 0,
-            heavy: None,
-            suspect: false,
-            hold: HoldDown::new(now),
-        }
+        Self { since: now, hold: HoldDown::new(now), ..Self::default() }
     }
 
     pub(crate) fn share(&self) -> u32 {

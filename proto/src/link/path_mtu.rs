@@ -58,7 +58,7 @@ pub(crate) enum Finding {
 }
 
 /// What is being asked.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Phase {
     /// Whether the present size arrives.
     Confirm,
@@ -67,11 +67,12 @@ enum Phase {
     /// What arrives, at least `low` bytes and less than `high`.
     Search { low: u16, high: u16 },
     /// Nothing, for now.
+    #[default]
     Complete,
 }
 
 /// The MTU of one path, in bytes of cells.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct PathMtu {
     /// What both NICs take; 0: not known yet.
     full: u16,
@@ -104,22 +105,8 @@ pub(crate) struct PathMtu {
 
 impl PathMtu {
     pub(crate) fn new(now: Instant) -> Self {
-        Self {
-            full: 0,
-            headers: 0,
-            size: u16::MAX,
-            found: u16::MAX,
-            phase: Phase::Complete,
-            confirmed: false,
-            confirmed_at: now,
-            lacks_probe: false,
-            probe: None,
-            tries: 0,
-            due: now,
-            raise_at: now,
-            lost: 0,
-            lacks: 0,
-        }
+        let (size, found) = (u16::MAX, u16::MAX);
+        Self { size, found, confirmed_at: now, due: now, raise_at: now, ..Self::default() }
     }
 
     /// Both NICs take cells of `full` bytes; packets have `headers` bytes before them. Returns whether that is new.

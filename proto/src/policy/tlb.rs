@@ -101,19 +101,13 @@ fn best(choices: &[Choice], expected: &Numbered<[u64; LINKS]>) -> Option<usize> 
 mod tests {
     use super::*;
     use crate::policy::Share;
-    use crate::policy::example::{choice, newcomers, waiting};
+    use crate::policy::example::{RATE, choice, links, newcomers, waiting};
     use crate::policy::senders::PERIOD;
     use crate::policy::{Policy, PolicyKind, PolicyOptions, Seen, skew};
     use crate::time::Instant;
     use core::time::Duration;
     use std::vec;
     use std::vec::Vec;
-
-    const RATE: u64 = 12_500_000;
-
-    fn links() -> [Choice; 2] {
-        [choice(0, Some(RATE)), choice(1, Some(RATE))]
-    }
 
     fn link(policy: &mut Tlb, flow: u32, now: Instant) -> u8 {
         let share = policy.share(&links(), &Waiting { now, ..waiting(flow, 1) }).unwrap();

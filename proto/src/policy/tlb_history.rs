@@ -208,7 +208,7 @@ fn leave(link: &mut Load, sender: &Sender) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::policy::example::{choice, waiting};
+    use crate::policy::example::{RATE, choice, links, waiting};
     use crate::policy::senders::PERIOD;
     use crate::policy::{PolicyKind, skew};
     use crate::time::Instant;
@@ -216,12 +216,6 @@ mod tests {
     use proptest::prelude::*;
     use std::vec;
     use std::vec::Vec;
-
-    const RATE: u64 = 12_500_000;
-
-    fn links() -> [Choice; 2] {
-        [choice(0, Some(RATE)), choice(1, Some(RATE))]
-    }
 
     /// The world of P0's finding 6, where `tlb` leaves B, C and D on one link.
     #[test]

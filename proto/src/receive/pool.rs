@@ -32,6 +32,7 @@ struct Entry {
 }
 
 /// All receive buffers of a bundle.
+#[derive(Default)]
 pub(crate) struct Pool {
     entries: Vec<Entry>,
     /// Entries whose bytes are here and unreferenced.
@@ -51,8 +52,7 @@ impl Pool {
             entries: (0..buffers).map(|_| entry()).collect(),
             free: (0..buffers).rev().collect(),
             lent: Vec::with_capacity(usize::from(buffers)),
-            gathering: None,
-            counts: 0,
+            ..Self::default()
         }
     }
 

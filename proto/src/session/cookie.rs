@@ -39,7 +39,7 @@ pub(crate) enum Admission {
 }
 
 /// Makes cookies and checks stamps.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Cookies {
     /// The one in use, and the one before.
     secrets: Option<[[u8; TAG]; 2]>,
@@ -113,7 +113,7 @@ fn bake(security: &dyn Security, secret: &[u8; TAG], from: SocketAddr) -> Cookie
 }
 
 /// A token bucket: so many tokens in a second, as many at once.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct TokenBucket {
     per_second: u32,
     /// When the bucket is full again.

@@ -135,6 +135,7 @@ pub(crate) struct Tentative {
 }
 
 /// All handshakes that are under way.
+#[derive(Default)]
 pub(crate) struct Handshakes {
     pending: Vec<Pending>,
     tentative: Vec<Tentative>,
@@ -148,14 +149,7 @@ pub(crate) struct Handshakes {
 
 impl Handshakes {
     pub(crate) fn new(now: Instant) -> Self {
-        Self {
-            pending: Vec::new(),
-            tentative: Vec::new(),
-            cookies: Cookies::new(now),
-            outgoing: VecDeque::new(),
-            serial: 0,
-            skipped: VecDeque::new(),
-        }
+        Self { cookies: Cookies::new(now), ..Self::default() }
     }
 
     /// The next serial number of a handshake with a node.

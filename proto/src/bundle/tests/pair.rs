@@ -53,15 +53,7 @@ impl Pair {
             }
         }
         (0..10).for_each(|_| pair.pass(HEARTBEAT_QUIET));
-        assert!(
-            pair.nodes.iter().all(|node| node
-                .links
-                .paths(0)
-                .unwrap()
-                .outbound
-                .iter()
-                .all(|path| path.is_up()))
-        );
+        assert!(pair.nodes.iter_mut().all(|node| node.outbound().iter().all(Outbound::is_up)));
         pair
     }
 

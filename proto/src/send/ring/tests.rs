@@ -13,13 +13,9 @@ fn slots(first: u64, cells: usize) -> Slots {
 }
 
 fn read(ring: &mut Ring, bytes: &[u8]) {
-    let mut rest = bytes;
-    for part in ring.read_space() {
-        let (now, later) = rest.split_at(rest.len().min(part.len()));
-        part[..now.len()].copy_from_slice(now);
-        rest = later;
-    }
-    assert!(rest.is_empty());
+    let mut rest = bytes.iter();
+    ring.read_space().flatten().zip(&mut rest).for_each(|(place, byte)| *place = *byte);
+    assert!(rest.next().is_none());
 }
 
 #[test]
