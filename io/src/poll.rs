@@ -3,7 +3,6 @@
 //! Level-triggered: a descriptor is reported as long as it is ready. Source: `epoll(7)`,
 //! `eventfd(2)`, `signalfd(2)`.
 
-use std::fmt;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::ptr;
@@ -75,15 +74,6 @@ pub struct Poll {
 
 // SAFETY: only the pointer in an event's user data stands against it, and every event here carries a number.
 unsafe impl Send for Poll {}
-
-impl fmt::Debug for Poll {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Poll")
-            .field("epoll", &self.epoll)
-            .field("precise", &self.precise)
-            .finish_non_exhaustive()
-    }
-}
 
 impl Poll {
     const BATCH: usize = 64;

@@ -73,7 +73,6 @@ struct PeerState {
 pub struct KernelPath {
     loaded: Loaded,
     _send: OwnedFd,
-    plan: Plan,
     processors: usize,
     /// Links of one NIC share its program.
     links: [Option<(Link, Arc<OwnedFd>)>; LINKS],
@@ -86,15 +85,6 @@ pub struct KernelPath {
     newcomers: MappedArray,
     /// What puts frames in order; dropped after what sends frames there.
     reorder: Option<Reorder>,
-}
-
-impl std::fmt::Debug for KernelPath {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("KernelPath")
-            .field("plan", &self.plan)
-            .field("links", &self.links)
-            .finish_non_exhaustive()
-    }
 }
 
 impl KernelPath {
@@ -133,7 +123,6 @@ impl KernelPath {
         Ok(Self {
             _send: place(&loaded, "send", plan.device, Direction::Egress)?,
             loaded,
-            plan: *plan,
             processors,
             links: [const { None }; LINKS],
             peers: vec![unknown; plan.peers],

@@ -49,12 +49,6 @@ pub struct Reorder {
     counts: MappedArray,
 }
 
-impl std::fmt::Debug for Reorder {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Reorder").field("far", &self.pair.far.name).finish_non_exhaustive()
-    }
-}
-
 impl Reorder {
     /// Makes the pair for the device of this name in this thread's network namespace, and takes away what a crash has left. `beside`: the
     /// [`Self::name`] of the process that is about to hand the device over, which stays. Frames of peers that have no order

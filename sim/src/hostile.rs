@@ -100,7 +100,6 @@ pub(crate) struct Said {
     pub(crate) bytes: Vec<u8>,
 }
 
-#[derive(Debug)]
 pub struct Member {
     random: Random,
     /// The cells that its bundle seals.

@@ -15,7 +15,6 @@ const SLOT_BITS: u16 = 10;
 pub(crate) const NOBODY: u16 = u16::MAX;
 
 /// A session with a peer: another node of the bundle.
-#[derive(Debug)]
 pub(crate) struct Session {
     pub(crate) node: NodeId,
     pub(crate) incarnation: u64,
@@ -74,7 +73,6 @@ const fn place(session: u16) -> u16 {
     session & ((1 << SLOT_BITS) - 1)
 }
 
-#[derive(Debug)]
 pub(crate) struct Table {
     slots: ByPeer<Session>,
     /// This node's.

@@ -5,7 +5,6 @@
 
 use super::tap::{Shared, Tap, seal};
 use crate::cable::Place;
-use core::fmt;
 use tabane_proto::security::{Number, TAG};
 use tabane_proto::wire::cell::{HEADER, Header, Kind, LANES, LINKS, NO_RECORD, unwrap_seq, wire_seq};
 use tabane_proto::wire::hello::Hello;
@@ -33,13 +32,6 @@ pub struct Way {
     pub hello: Option<Hello>,
     /// The number received last from there, for each link.
     pub received: [u32; LINKS],
-}
-
-impl fmt::Debug for Way {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { from, to, session, epoch, next, .. } = self;
-        write!(out, "{from} -> {to} session {session} epoch {epoch} next {next:?}")
-    }
 }
 
 impl Way {
