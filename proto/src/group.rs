@@ -25,7 +25,6 @@ use crate::wire::hello::{Hello, Name};
 use alloc::vec::Vec;
 
 /// What this node's hellos say, and which nodes may be peers.
-#[derive(Debug)]
 pub(crate) struct Group {
     group: u64,
     /// Groups besides its own whose nodes may be peers.

@@ -59,7 +59,6 @@ const DISTRUST: Duration = Duration::from_millis(100);
 const NEVER: Instant = Instant::from_nanos(u64::MAX);
 
 /// What went out over a path under these numbers may be lost.
-#[derive(Debug)]
 pub(crate) struct Lost {
     pub(crate) peer: u16,
     pub(crate) link: u8,
@@ -70,7 +69,7 @@ pub(crate) struct Lost {
 ///
 /// What is done for each frame costs the same however many peers there are: who is due is looked up in a flat table, which
 /// is brought up to date for those alone whose state may have changed.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub(crate) struct Links {
     own: Numbered<Vec<Link>>,
     peers: ByPeer<Paths>,

@@ -71,7 +71,6 @@ pub struct ControlMessage<'a> {
 }
 
 /// All messages that wait.
-#[derive(Debug)]
 pub(crate) struct Outbox {
     waiting: VecDeque<Control>,
     /// The message that was written last.
@@ -142,7 +141,7 @@ impl Outbox {
     }
 }
 
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub(crate) struct Outputs {
     pub(crate) counters: Counters,
     pub(crate) events: Events,

@@ -158,7 +158,7 @@ pub(crate) enum InKernel {
 }
 
 /// Distributes cells over links.
-pub(crate) trait Distribute: fmt::Debug + Send {
+pub(crate) trait Distribute: Send {
     /// How many of the cells that wait go to which link next; `None`: wait until a link takes more. `choices` is not empty
     /// and sorted by link. A policy that binds flows is told by [`Self::seat`] alone.
     fn share(&mut self, choices: &[Choice], waiting: &Waiting) -> Option<Share> {
@@ -352,7 +352,6 @@ impl Default for PolicyOptions {
 }
 
 /// A policy in force, with its state, which distributes.
-#[derive(Debug)]
 pub(crate) struct Policy {
     kind: PolicyKind,
     state: Box<dyn Distribute>,

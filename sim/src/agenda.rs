@@ -10,7 +10,6 @@ use std::collections::BTreeMap;
 use tabane_proto::{Instant, PolicyKind};
 
 /// Something that happens to one part of the world.
-#[derive(Debug)]
 pub(crate) enum Event {
     Start(u8),
     /// A datagram has arrived at its switch.
@@ -35,7 +34,7 @@ pub(crate) enum Event {
 }
 
 /// Events in the order of their time.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub(crate) struct Agenda {
     pub(crate) now: Instant,
     /// By time and number.

@@ -65,7 +65,6 @@ pub(crate) struct Arrival {
 }
 
 /// A cable with its NIC.
-#[derive(Debug)]
 pub(crate) struct Cable {
     pub(crate) link: LinkNumber,
     /// From the node to the switch.

@@ -93,7 +93,6 @@ pub struct Hostility {
     pub deeds: Vec<Deed>,
 }
 
-#[derive(Debug)]
 pub(crate) struct Said {
     pub(crate) from: Place,
     pub(crate) to: Place,

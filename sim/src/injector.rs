@@ -65,7 +65,6 @@ impl InjectionSettings {
     }
 }
 
-#[derive(Debug)]
 pub(crate) struct Injector {
     random: Random,
     places: Vec<Place>,

@@ -60,7 +60,6 @@ impl Losses {
     }
 }
 
-#[derive(Debug)]
 pub(crate) struct Network {
     /// By node, by nic.
     cables: Vec<Vec<Cable>>,

@@ -51,7 +51,6 @@ impl RouterSettings {
 }
 
 /// An entry of the queue.
-#[derive(Debug)]
 pub(crate) enum Waiting {
     /// A datagram of the bundle.
     Cell(Passage),
@@ -59,7 +58,6 @@ pub(crate) enum Waiting {
     Rival,
 }
 
-#[derive(Debug)]
 struct Entry {
     since: Instant,
     bytes: u64,
@@ -67,7 +65,7 @@ struct Entry {
 }
 
 /// A router's queue for one node.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub(crate) struct Router {
     settings: RouterSettings,
     /// Its own rate.

@@ -257,7 +257,7 @@ impl<'t> World<'t> {
             }
             Event::Timer(node) => self.wake(node, |node, surroundings| node.timer(surroundings.agenda.now)),
             Event::Wake(node) => {
-                self.wake(node, |node, surroundings| node.worker.is_woken(surroundings.agenda.now))
+                self.wake(node, |node, surroundings| node.worker.is_woken(surroundings.agenda.now));
             }
             Event::Flow(flow) => self.flow(flow),
             Event::FlowEnd(flow) => surroundings.traffic.stop(flow),

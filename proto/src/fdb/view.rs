@@ -22,7 +22,6 @@ const ASK_AGAIN_AFTER: u32 = 1;
 /// Addresses that are kept for who asks what was learned.
 const LEARNED: usize = 1_024;
 
-#[derive(Debug)]
 pub(crate) struct View {
     fdb: Arc<Fdb>,
     /// Each peer's: its node's number.

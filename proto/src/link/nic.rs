@@ -71,7 +71,6 @@ pub(crate) enum Presence {
     Vacant,
 }
 
-#[derive(Debug)]
 pub(crate) struct Link {
     pub(crate) settings: LinkSettings,
     pub(crate) presence: Presence,

@@ -30,7 +30,6 @@ const RATE_SPAN: Duration = Duration::from_millis(1);
 const RATE_MEMORY: Duration = Duration::from_millis(20);
 const RATE_BYTES: u64 = 8 * QUEUE_BOUNDS.0;
 
-#[derive(Debug)]
 pub(crate) struct NicQueue {
     /// Bytes handed to the kernel since start.
     sent: u64,

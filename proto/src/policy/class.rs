@@ -54,7 +54,6 @@ pub(crate) struct Treatment {
     pub(crate) reach: Reach,
 }
 
-#[derive(Debug)]
 pub(crate) struct Policies {
     options: PolicyOptions,
     rules: Vec<Match>,

@@ -56,7 +56,6 @@ pub(crate) struct Seen {
     pub(crate) carried: [u64; 2],
 }
 
-#[derive(Debug)]
 pub(crate) struct Senders {
     table: Box<[Sender]>,
     /// When this period began, once there was one.

@@ -21,7 +21,7 @@ use core::cmp::Reverse;
 /// Bytes per second that a sender without history is expected to send.
 const EXPECTED_OF_NEW: u64 = 1;
 
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub(crate) struct Tlb {
     senders: Senders,
     /// Bytes per second that the senders of each link are expected to send.

@@ -34,7 +34,7 @@ const GREEDY: (u64, u64) = (1, 2);
 /// An offer is clearly better than a share when it is five quarters of it: rates are measured, not exact.
 const BETTER: (u64, u64) = (5, 4);
 
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub(crate) struct TlbHistory {
     senders: Senders,
     links: Numbered<[Load; LINKS]>,

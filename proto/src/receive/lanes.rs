@@ -33,7 +33,6 @@ impl Lane {
     }
 }
 
-#[derive(Debug)]
 pub(crate) struct Lanes {
     pub(super) lanes: Numbered<[Lane; LANES]>,
     /// Lanes with a gap, a bit each.

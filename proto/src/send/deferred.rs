@@ -26,13 +26,12 @@ const ROOMS: usize = 8;
 const ROOM_BYTES: usize = 2 << 20;
 
 /// All frames that wait for successors.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub(crate) struct Deferred {
     rooms: Vec<Room>,
 }
 
 /// What waits for one node.
-#[derive(Debug)]
 struct Room {
     node: NodeId,
     /// The incarnation that makes way.

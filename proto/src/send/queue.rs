@@ -113,7 +113,6 @@ pub(crate) struct Turn<'a> {
 }
 
 /// All queues with what waits in them.
-#[derive(Debug)]
 pub(crate) struct FairQueue {
     queues: Box<[Queue]>,
     lanes: ByPeer<Numbered<[Lane; LANES]>>,

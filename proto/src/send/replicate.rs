@@ -17,7 +17,6 @@ use core::array;
 const BEHIND_MAX: usize = 256;
 
 /// What waits, by link.
-#[derive(Debug)]
 pub(super) struct Replicas {
     links: Numbered<[VecDeque<u64>; LINKS]>,
 }

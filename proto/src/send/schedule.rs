@@ -51,7 +51,7 @@ pub(super) enum Source {
 }
 
 /// What has left the queue, or is to leave again, and waits for its links.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub(super) struct Departing {
     /// Slots that have numbers, to be sent in this order.
     pub(super) new: VecDeque<u64>,
