@@ -22,8 +22,11 @@ use probe::probe;
 use service::Service;
 use window::window;
 
+/// Takes any bytes, and panics when something does not hold.
+pub type Body = fn(&[u8]);
+
 /// The bodies, each by the name of its folder in `corpus`.
-pub const TARGETS: [(&str, fn(&[u8])); 12] = [
+pub const TARGETS: [(&str, Body); 12] = [
     ("bundle", bundle),
     ("cell", cell),
     ("config", config),
