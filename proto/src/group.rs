@@ -25,6 +25,7 @@ use crate::wire::hello::{Hello, Name};
 use alloc::vec::Vec;
 
 /// What this node's hellos say, and which nodes may be peers.
+#[derive(Default)]
 pub(crate) struct Group {
     group: u64,
     /// Groups besides its own whose nodes may be peers.
@@ -80,13 +81,10 @@ impl Group {
     pub(crate) fn new(settings: &Settings) -> Self {
         Self {
             group: settings.group,
-            others: Vec::new(),
             name: settings.name,
             workers: settings.workers,
             takes_uso: settings.takes_uso,
-            handover: Handover::default(),
-            ends: false,
-            was_left: false,
+            ..Self::default()
         }
     }
 

@@ -15,6 +15,7 @@ const SLOT_BITS: u16 = 10;
 pub(crate) const NOBODY: u16 = u16::MAX;
 
 /// A session with a peer: another node of the bundle.
+#[derive(Default)]
 pub(crate) struct Session {
     pub(crate) node: NodeId,
     pub(crate) incarnation: u64,
@@ -44,16 +45,10 @@ impl Session {
         Self {
             node: hello.node,
             incarnation: hello.incarnation,
-            former: None,
-            serial_received: 0,
-            begun: None,
             name: hello.name,
             takes_uso: hello.takes_uso,
-            pauses: false,
             session_in,
-            session_out: 0,
-            keys: None,
-            beyond: 0,
+            ..Self::default()
         }
     }
 

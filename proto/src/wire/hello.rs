@@ -75,7 +75,7 @@ pub struct KernelEnd {
 }
 
 /// A hello.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Hello {
     /// Who speaks.
     pub node: NodeId,
@@ -250,18 +250,11 @@ mod tests {
             incarnation: 0x1122_3344_5566_7788,
             group: 0x99,
             session: 0x0102,
-            your_session: 0,
             cell_max: 1452,
             receives: Some(50_000),
             link: 1,
             workers: 1,
             takes_uso: true,
-            leaves: false,
-            seals: false,
-            asks: false,
-            pauses: false,
-            ends: false,
-            drains: false,
             name: Name::new("h1"),
             kernel: Some(KernelEnd {
                 mac: [2, 0, 0, 0, 0, 3],
@@ -269,6 +262,7 @@ mod tests {
                 port: 7421,
                 orders: true,
             }),
+            ..Hello::default()
         }
     }
 
