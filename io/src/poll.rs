@@ -79,7 +79,6 @@ impl Poll {
     const BATCH: usize = 64;
 
     /// A new instance that watches nothing.
-    /// Errors: the kernel's, such as `EMFILE`.
     pub fn new() -> io::Result<Self> {
         let epoll = epoll::create(CreateFlags::CLOEXEC)?;
         let mut poll = Self { epoll, events: Vec::with_capacity(Self::BATCH), precise: true };
@@ -162,7 +161,6 @@ pub struct Waker {
 
 impl Waker {
     /// A new waker, not signalled.
-    /// Errors: the kernel's, such as `EMFILE`.
     pub fn new() -> io::Result<Self> {
         Ok(Self { event: eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)? })
     }
@@ -208,7 +206,6 @@ pub struct Signals(SignalFd);
 impl Signals {
     /// Blocks both signals and opens the descriptor that reports them. Call it in the main thread before any other
     /// thread starts: threads inherit what is blocked.
-    /// Errors: the kernel's, such as `EMFILE`.
     pub fn block() -> io::Result<Self> {
         let signals: SigSet = [nix::sys::signal::SIGTERM, nix::sys::signal::SIGINT].into_iter().collect();
         signals.thread_block()?;

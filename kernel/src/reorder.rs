@@ -88,7 +88,6 @@ impl Reorder {
     }
 
     /// Says how the frames of a peer are put in order, where that is about another than before.
-    /// Errors: [`Error::Number`], [`Error::Map`].
     pub fn set_order(&mut self, peer: usize, order: &KernelOrder) -> Result<(), Error> {
         check("peer", peer, self.orders.len())?;
         let [.., a, b, c, d] = order.incarnation.to_be_bytes();
