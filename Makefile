@@ -380,8 +380,9 @@ fuzz: rust
 	@rustup run nightly rustc --version >/dev/null 2>&1 || { echo "fuzzing needs a nightly toolchain: rustup toolchain install nightly"; exit 2; }
 	@command -v cargo-fuzz >/dev/null || $(CARGO) install --locked --version 0.13.2 cargo-fuzz
 	tar --extract --gzip --skip-old-files --file fuzz/found.tar.gz --directory fuzz/corpus
-	cd fuzz && for target in cell reassemble handshake recorded bundle control window config overheard probe fleet told; do \
-	    cargo +nightly fuzz run --fuzz-dir . --features coverage $$target -- -max_total_time=$(FUZZ_SECONDS) -print_final_stats=1 \
+	cd fuzz && for target in $$(ls corpus); do \
+	    FUZZ_TARGET=$$target cargo +nightly fuzz run --fuzz-dir . --features coverage any corpus/$$target -- \
+	        -artifact_prefix=artifacts/$$target- -max_total_time=$(FUZZ_SECONDS) -print_final_stats=1 \
 	        $$([ $$target != probe ] || echo -detect_leaks=0) || exit 1; \
 	done
 

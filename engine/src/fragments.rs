@@ -43,7 +43,6 @@ pub struct Plan {
 impl Fragments {
     /// How many of the first of `count` fragments are copied, which have so many `bytes` together; not 1, for one alone
     /// gains nothing.
-    #[must_use]
     pub fn copied(&self, count: usize, bytes: usize) -> usize {
         let first = match self {
             Self::ScatterGather => 0,
@@ -55,7 +54,6 @@ impl Fragments {
     }
 
     /// How a packet of fragments of these lengths reaches the device.
-    #[must_use]
     pub fn plan(&self, lengths: &[usize]) -> Plan {
         let copied = self.copied(lengths.len(), lengths.iter().sum());
         Plan {
@@ -115,7 +113,6 @@ impl Costs {
     }
 
     /// How long a packet of this trial took, if it was measured.
-    #[must_use]
     pub fn took(&self, trial: Trial) -> Option<Duration> {
         self.0[trial.class][trial.candidate]
     }
@@ -127,7 +124,6 @@ impl Costs {
     }
 
     /// How many of the first fragments to copy in a packet of so many bytes: none without a measurement.
-    #[must_use]
     pub fn best(&self, bytes: usize) -> usize {
         let row = &self.0[class(bytes)];
         let Some(least) = row.iter().flatten().min() else { return 0 };
@@ -137,7 +133,6 @@ impl Costs {
     }
 }
 
-/// The length that stands for a class.
 fn length(class: usize) -> usize {
     1 << (SHORTEST_LOG2 as usize + class)
 }

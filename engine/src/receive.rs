@@ -67,7 +67,6 @@ impl Method {
     pub const ALL: [Self; 4] = [Self::Interrupt, Self::Timer, Self::Busy, Self::Adaptive];
 
     /// The name in files, flags and the status.
-    #[must_use]
     pub fn name(self) -> &'static str {
         match self {
             Self::Interrupt => "interrupt",
@@ -168,15 +167,12 @@ pub struct Receive {
     rate: Rate,
     tokens: TokenBucket,
     counters: Counters,
-    /// The cost of a sleep.
     sleep_cost: Duration,
     /// When this wait for frames began: the end of the last turn that moved some.
     since: Instant,
     /// Whether that turn moved frames from the device.
     sent: bool,
-    /// Until when the worker spins in this wait.
     spin_until: Instant,
-    /// Whether there was a sleep in this wait.
     slept: bool,
     /// Whether others had the processor for long in this wait.
     yielded: bool,
@@ -190,7 +186,6 @@ pub struct Receive {
 
 impl Receive {
     /// An engine that begins `now`.
-    #[must_use]
     pub fn new(now: Instant, settings: Settings) -> Self {
         Self {
             settings,
@@ -212,7 +207,6 @@ impl Receive {
     }
 
     /// The settings.
-    #[must_use]
     pub fn settings(&self) -> Settings {
         self.settings
     }
@@ -225,7 +219,6 @@ impl Receive {
     }
 
     /// The counters.
-    #[must_use]
     pub fn counters(&self) -> Counters {
         self.counters
     }
@@ -279,7 +272,6 @@ impl Receive {
         }
     }
 
-    /// For how long a wait that begins now is to spin.
     fn spin_for(&self, now: Instant) -> Duration {
         let waits = &self.waits[usize::from(self.sent)];
         if self.back_off.holds(now) { Duration::ZERO } else { waits.best(self.sleep_cost * WORTH) }

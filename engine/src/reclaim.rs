@@ -30,7 +30,6 @@ impl Method {
     pub const ALL: [Self; 3] = [Self::Interrupt, Self::Lazy, Self::Adaptive(Watermarks::USUAL)];
 
     /// The name in files and flags.
-    #[must_use]
     pub fn name(self) -> &'static str {
         match self {
             Self::Interrupt => "interrupt",
@@ -57,11 +56,7 @@ impl Watermarks {
     /// A quarter and a half.
     pub const USUAL: Self = Self::new(25, 50);
 
-    /// Interrupts begin below `low` and end from `high` on.
-    ///
-    /// # Panics
-    /// When `low` is not below `high`, or `high` beyond 100.
-    #[must_use]
+    /// Interrupts begin below `low`, which is below `high`, and end from `high` on, at most 100.
     pub const fn new(low: u8, high: u8) -> Self {
         assert!(low < high && high <= 100, "watermarks in order, in percent");
         Self { low, high }
@@ -129,7 +124,6 @@ pub struct Reclaim<B> {
 
 impl<B> Reclaim<B> {
     /// An engine for a device with so much room.
-    #[must_use]
     pub fn new(method: Method, room: Room) -> Self {
         let posted = VecDeque::with_capacity(room.descriptors);
         let interrupts = method == Method::Interrupt;
@@ -138,13 +132,11 @@ impl<B> Reclaim<B> {
 
     /// Whether the device is to interrupt. The driver reads this after each call. A device that interrupts only for
     /// what it finishes from then on has to be polled once more ([`Cause::Interrupt`]) when this has become true.
-    #[must_use]
     pub fn interrupts(&self) -> bool {
         self.interrupts
     }
 
     /// Whether the next send begins with a poll of the device.
-    #[must_use]
     pub fn asks_at_send(&self) -> bool {
         !self.interrupts && !self.posted.is_empty()
     }
@@ -169,7 +161,6 @@ impl<B> Reclaim<B> {
     }
 
     /// What triggers taking buffers back.
-    #[must_use]
     pub fn method(&self) -> Method {
         self.method
     }
@@ -194,9 +185,6 @@ impl<B> Reclaim<B> {
     }
 
     /// Gives the device a buffer of a packet that was admitted.
-    ///
-    /// # Panics
-    /// When there is no room for it.
     pub fn post(&mut self, buffer: B, bytes: usize) {
         assert!(self.free.holds(Room { descriptors: 1, bytes }), "only what was admitted is posted");
         self.free.descriptors -= 1;
@@ -206,13 +194,11 @@ impl<B> Reclaim<B> {
     }
 
     /// Buffers that have not come back.
-    #[must_use]
     pub fn posted(&self) -> usize {
         self.posted.len()
     }
 
     /// The counters.
-    #[must_use]
     pub fn counters(&self) -> Counters {
         self.counters
     }

@@ -1,17 +1,16 @@
 //! A whole receiving bundle, and a member that holds the key and sends what the fuzzer wants.
 //!
 //! The input is a byte that selects the world, then steps: a byte that selects the action (the lower four bits; bit 4 is the
-//! link), and its arguments. A step that lacks bytes ends the input.
+//! link), and its arguments. A step that lacks bytes ends the input. Jumps of numbers and requests for repairs are deeds of the
+//! simulator's hostile member; what the fuzzer forms byte for byte is here.
 
 use std::time::Duration;
 
-use tabane_proto::LinkSettings;
-use tabane_proto::PolicyKind;
 use tabane_proto::wire::cell::{HEADER, Kind, LANES, NO_RECORD, wire_seq};
 use tabane_proto::wire::heartbeat::{HEARTBEAT_MAX, Heartbeat};
 use tabane_proto::wire::hello::HELLO_MAX;
 use tabane_proto::wire::record::{self, ETHERNET, FRAME_MAX, PREFIX, RECORD_START_MIN, VNET};
-use tabane_proto::wire::repair::{Gap, REQUEST_MAX, Request};
+use tabane_proto::{LinkSettings, PolicyKind};
 use tabane_sim::cable::Place;
 use tabane_sim::hostile::way::Way;
 use tabane_sim::hostile::{self, Deed};
@@ -22,24 +21,17 @@ use crate::world::{HONEST, JUDGED, MEMBER, NICS, Shape, World, frame, host};
 /// Steps of one input, and cells that they send together: twice the longest record, a byte in each cell.
 const STEPS_MAX: usize = 300;
 const CELLS_MAX: usize = 140_000;
-/// Restarts of nodes in one input, at most.
 const RESTARTS_MAX: usize = 4;
-/// The longest payload of a cell.
 const PAYLOAD_MAX: usize = 9_000;
 /// How many cells a step sends; the last: as many as the record lacks.
 const CRUMBS: [usize; 8] = [1, 8, 127, 128, 129, 1_000, 5_000, usize::MAX];
-/// How far numbers jump: by one, around the windows, and to what is another session.
-const JUMPS: [i64; 8] = [1, -1, 300, 4_095, 4_096, -4_096, 1 << 26, 1 << 31];
 /// Microseconds that pass.
 const TIMES: [u64; 8] = [0, 50, 1_000, 5_000, 21_000, 110_000, 1_000_000, 10_100_000];
 
 /// A joined bundle that receives anything from a member: it never panics, it delivers only frames, what it holds is bounded, what
 /// it tells users and programs in the kernel is sound, and afterwards it goes on with an honest peer, and with the member when
 /// that restarts.
-///
-/// # Panics
-/// When it does not.
-pub fn bundle(bytes: &[u8]) {
+pub(crate) fn bundle(bytes: &[u8]) {
     let mut input = Input(bytes);
     let Some(kind) = input.u8() else { return };
     let world = World::joined(kind & 1 == 0, kind & 2 == 0);
@@ -103,12 +95,9 @@ impl Session {
             0 => self.begin(nic, input)?,
             1 => self.crumbs(nic, input)?,
             2 => self.raw_data(nic, input)?,
-            3 => self.misplaced(nic, input)?,
-            4 => self.misnumbered(nic, input)?,
+            3 | 4 | 7 | 8 => self.deed(nic, input)?,
             5 => self.raw_control(nic, input)?,
             6 => self.bent_control(nic, input)?,
-            7 => self.gaps(nic, input)?,
-            8 => self.deed(nic, input)?,
             9 => self.many(nic, input)?,
             10 => self.world.turn(Duration::from_micros(one_of(&TIMES, input.u8()?))),
             11 => {
@@ -157,46 +146,12 @@ impl Session {
         Some(())
     }
 
-    /// A data cell with any content.
     fn raw_data(&mut self, nic: u8, input: &mut Input<'_>) -> Option<()> {
         let (lane, first_record, payload) = (input.lane()?, input.u16()?, input.bytes()?);
         self.say(nic, 1, |way, lanes| way.data(lanes, lane, first_record, payload));
         Some(())
     }
 
-    /// A frame whose lane number lies elsewhere, so often.
-    fn misplaced(&mut self, nic: u8, input: &mut Input<'_>) -> Option<()> {
-        let (lane, jump, stays) = (input.lane()?, input.u8()?, input.u8()?);
-        let far = one_of(&JUMPS, jump >> 2);
-        let payload = whole(u32::from(jump));
-        self.say(nic, usize::from(jump & 3) + 1, |way, lanes| {
-            let next = &mut lanes.next[usize::from(lane)];
-            let seq = wire_seq(u64::from(*next).wrapping_add_signed(far));
-            *next = if stays & 1 == 0 { seq.wrapping_add(1) } else { *next };
-            way.cell(Kind::Data, lane, seq, 0, &payload)
-        });
-        Some(())
-    }
-
-    /// A frame whose link number lies elsewhere.
-    fn misnumbered(&mut self, nic: u8, input: &mut Input<'_>) -> Option<()> {
-        let (lane, jump, stays) = (input.lane()?, one_of(&JUMPS, input.u8()?), input.u8()?);
-        let payload = whole(7);
-        self.say(nic, 1, |way, lanes| {
-            if let Some(skipped) = u64::try_from(jump).ok().filter(|_| stays & 1 == 0) {
-                way.skip(skipped);
-                return way.data(lanes, lane, 0, &payload);
-            }
-            let header = way.header();
-            let lane_seq = lanes.next[usize::from(lane)];
-            let seq = way.next().saturating_add_signed(jump);
-            let header = tabane_proto::wire::cell::Header { lane, lane_seq, block_offset: 0, ..header };
-            way.cell_as((header.session, seq), header, &payload)
-        });
-        Some(())
-    }
-
-    /// A control cell with any content.
     fn raw_control(&mut self, nic: u8, input: &mut Input<'_>) -> Option<()> {
         let (kind, payload) = (kind(input.u8()?), input.bytes()?);
         self.say(nic, 1, |way, _| way.control(kind, payload));
@@ -221,22 +176,6 @@ impl Session {
         Some(())
     }
 
-    /// A request for so many numbers, in so many gaps, before what was received.
-    fn gaps(&mut self, nic: u8, input: &mut Input<'_>) -> Option<()> {
-        let (gaps, count, link) = (input.u8()? & 63, input.u16()?, input.u8()? & 15);
-        self.say(nic, 1, |way, _| {
-            let mut request = Request::default();
-            let first = way.received[usize::from(link)].wrapping_sub(count.into());
-            let gap = Gap { link, count: count.max(1), first };
-            while request.gaps().len() <= usize::from(gaps) && request.push(gap) {}
-            let mut payload = [0; REQUEST_MAX];
-            let length = request.emit(&mut payload);
-            way.control(Kind::Repair, &payload[..length])
-        });
-        Some(())
-    }
-
-    /// A deed of the simulator's hostile member.
     fn deed(&mut self, nic: u8, input: &mut Input<'_>) -> Option<()> {
         let (deed, seed) = (one_of(&Deed::ALL, input.u8()?), input.u16()?);
         let mut random = Random::new(seed.into(), Stream::Hostile);
@@ -276,7 +215,6 @@ impl Session {
         Some(())
     }
 
-    /// Frames come from the device of a node.
     fn device_frames(&mut self, input: &mut Input<'_>) -> Option<()> {
         let (who, count, length) = (input.u8()?, input.u8()?, input.u16()?);
         let node = if who & 1 == 0 { JUDGED } else { HONEST };
@@ -288,7 +226,6 @@ impl Session {
         Some(())
     }
 
-    /// Something happens to a link or a node.
     fn fault(&mut self, nic: u8, what: u8) {
         let now = self.world.table.now;
         let value = what >> 4;
@@ -314,7 +251,6 @@ impl Session {
         }
     }
 
-    /// Any bytes from any address.
     fn stranger(&mut self, nic: u8, input: &mut Input<'_>) -> Option<()> {
         let (node, bytes) = (input.u8()?, input.bytes()?);
         let to = Place { node: JUDGED, nic };
@@ -343,15 +279,6 @@ impl Session {
         self.world.assert_delivers(MEMBER);
         self.world.assert_gives_back();
     }
-}
-
-/// A whole frame in a cell.
-fn whole(number: u32) -> Vec<u8> {
-    const LENGTH: usize = VNET + 60;
-    let mut payload = vec![0; PREFIX];
-    record::emit(LENGTH, &mut payload);
-    payload.extend(frame(MEMBER, [0xff; 6], LENGTH, number));
-    payload
 }
 
 fn kind(number: u8) -> Kind {

@@ -17,7 +17,7 @@ const REQUEST_MAX: usize = 1 << 20;
 /// step that follows. Neither shows a key to who reads the log.
 ///
 /// The first byte says what the others are: an answer of etcd; keys and values, as `KEY=VALUE` with a zero behind each; the cache.
-pub fn fleet(bytes: &[u8]) {
+pub(crate) fn fleet(bytes: &[u8]) {
     let Some((what, bytes)) = bytes.split_first() else { return };
     let (fleet, complaints) = match what % 3 {
         0 => {

@@ -15,18 +15,36 @@ use tabane_proto::wire::hello::{HELLO_MAX, Hello};
 use tabane_proto::wire::record;
 use tabane_proto::wire::repair::{REQUEST_MAX, Request};
 
-pub use bundle::bundle;
-pub use fleet::fleet;
-pub use pair::Pair;
-pub use probe::probe;
+use bundle::bundle;
+use fleet::fleet;
+use pair::Pair;
+use probe::probe;
 use service::Service;
-pub use window::window;
+use window::window;
 
+/// Takes any bytes, and panics when something does not hold.
+pub type Body = fn(&[u8]);
+
+/// The bodies, each by the name of its folder in `corpus`.
+pub const TARGETS: [(&str, Body); 12] = [
+    ("bundle", bundle),
+    ("cell", cell),
+    ("config", config),
+    ("control", control),
+    ("fleet", fleet),
+    ("handshake", handshake),
+    ("overheard", overheard),
+    ("probe", probe),
+    ("reassemble", reassemble),
+    ("recorded", recorded),
+    ("told", told),
+    ("window", window),
+];
 /// Steps of one input of [`recorded`].
 const STEPS_MAX: usize = 500;
 
 /// Every parser of the wire format: a value that parses, written again, parses to the same value.
-pub fn cell(bytes: &[u8]) {
+fn cell(bytes: &[u8]) {
     if let Ok(header) = Header::parse(bytes) {
         let mut again = [0; HEADER];
         header.emit(&mut again);
@@ -58,7 +76,7 @@ pub fn cell(bytes: &[u8]) {
 /// A joined bundle that receives any cells on its links: it counts and drops them, and goes on working.
 ///
 /// The bytes are a list of datagrams: a length, how to mend the header so that it gets further, the rest.
-pub fn reassemble(bytes: &[u8]) {
+fn reassemble(bytes: &[u8]) {
     let mut pair = Pair::joined();
     let mut rest = bytes;
     while let [length, mend, tail @ ..] = rest {
@@ -73,7 +91,7 @@ pub fn reassemble(bytes: &[u8]) {
 /// session lives.
 ///
 /// The bytes are a list of datagrams: a length, how to change the rest (see [`Pair::inject_open`]), the rest.
-pub fn handshake(bytes: &[u8]) {
+fn handshake(bytes: &[u8]) {
     let mut pair = Pair::sealed();
     let mut rest = bytes;
     while let [length, make, tail @ ..] = rest {
@@ -89,7 +107,7 @@ pub fn handshake(bytes: &[u8]) {
 /// these brings a frame or ends a session, and in the end they are joined.
 ///
 /// The bytes are a list of steps of four bytes: see [`Pair::repeat`].
-pub fn recorded(bytes: &[u8]) {
+fn recorded(bytes: &[u8]) {
     let mut pair = Pair::recorded();
     let (steps, _) = bytes.as_chunks();
     steps.iter().take(STEPS_MAX).for_each(|step| pair.repeat(*step));
@@ -99,7 +117,7 @@ pub fn recorded(bytes: &[u8]) {
 
 /// Packets that the doctor overhears: what is understood of one is still understood when more stands behind it. And frames whose
 /// flows `top` names.
-pub fn overheard(bytes: &[u8]) {
+fn overheard(bytes: &[u8]) {
     tabane::fuzzing::frame(bytes);
     if let Some(heard) = tabane_io::overhear::parse(bytes) {
         let longer = [bytes, &[0xff; 8]].concat();
@@ -109,7 +127,7 @@ pub fn overheard(bytes: &[u8]) {
 
 /// What other processes tell a daemon and its commands. The first byte says who: the process that resolves names, the one that hands
 /// a bundle over, `tabane init` on another machine.
-pub fn told(bytes: &[u8]) {
+fn told(bytes: &[u8]) {
     match bytes.split_first() {
         Some((what, lines)) if what % 3 == 0 => tabaned::fuzzing::resolver(lines),
         Some((what, state)) if what % 3 == 1 => tabaned::fuzzing::handover(state),
@@ -119,7 +137,7 @@ pub fn told(bytes: &[u8]) {
 }
 
 /// The control socket: whatever a client sends, every line that comes back is JSON, and the next client is served.
-pub fn control(bytes: &[u8]) {
+fn control(bytes: &[u8]) {
     let service = Service::start();
     for answer in service.receive(bytes) {
         assert!(answer.is_object(), "{answer}");
@@ -128,7 +146,7 @@ pub fn control(bytes: &[u8]) {
 }
 
 /// The configuration: any text gives a configuration or sentences, and a printed configuration reads back as the same.
-pub fn config(bytes: &[u8]) {
+fn config(bytes: &[u8]) {
     use tabane_config::key::Key;
     use tabane_config::{file, resolve};
 

@@ -13,19 +13,15 @@ use tabane_sim::table::{self, Sent, TURN, Table};
 const TURNS: usize = 400;
 /// Turns that they get to join again whatever somebody repeats: a handshake without an answer ends after a second.
 const TURNS_TO_REJOIN: usize = 3_000;
-/// Restarts of nodes in one input, at most.
 const RESTARTS_MAX: u64 = 3;
 /// Frames that each sends while everything is recorded.
 const RECORDED_FRAMES: usize = 8;
 
 /// Two joined bundles with one link.
-pub struct Pair {
+pub(crate) struct Pair {
     table: Table,
-    /// The recorded cells.
     said: Vec<Sent>,
-    /// Peers that left.
     left: usize,
-    /// Restarts of nodes.
     restarts: u64,
 }
 
@@ -36,17 +32,17 @@ fn is_open(said: &Sent) -> bool {
 
 impl Pair {
     /// Two bundles whose link is up.
-    pub fn joined() -> Self {
+    pub(crate) fn joined() -> Self {
         Self::join(|_| {})
     }
 
     /// The same in a sealed session, always with the same keys.
-    pub fn sealed() -> Self {
+    pub(crate) fn sealed() -> Self {
         Self::join(|bundle| seal(bundle, 0))
     }
 
     /// The same, and both have sent frames.
-    pub fn recorded() -> Self {
+    pub(crate) fn recorded() -> Self {
         let mut pair = Self::sealed();
         for _ in 0..RECORDED_FRAMES {
             (0..2).for_each(|node| pair.send_frame(node));
@@ -81,7 +77,7 @@ impl Pair {
 
     /// Puts a datagram on the link to the first bundle. The lower bits of `mend` say how its header is made plausible:
     /// 1: a header in front of it; 2: the session number of the peer; 4: the numbers of a cell that is next.
-    pub fn inject(&mut self, datagram: &[u8], mend: u8) {
+    pub(crate) fn inject(&mut self, datagram: &[u8], mend: u8) {
         let mut bytes = datagram.to_vec();
         if mend & 1 != 0 {
             bytes.splice(0..0, self.plausible());
@@ -105,7 +101,7 @@ impl Pair {
     /// header of a handshake comes before it, else 2: one of a greeting, else 4: it is laid over something that the second
     /// has said; 8: behind it comes a true tag; 16: and a stamp of zeros; 32: time passes. 64: it says how somebody claims the key
     /// of the second (see `claim`), and nothing else counts but 32.
-    pub fn inject_open(&mut self, datagram: &[u8], make: u8) {
+    pub(crate) fn inject_open(&mut self, datagram: &[u8], make: u8) {
         let bytes = if make & 64 == 0 { self.open(datagram, make) } else { self.claim(datagram) };
         self.receive(0, &bytes);
         if make & 32 != 0 {
@@ -162,10 +158,7 @@ impl Pair {
     ///
     /// Of the third byte, the lowest two bits change it: 1: a bit is another; 2: the end is missing; 3: the end comes
     /// twice. 4: its sender receives it; 8: time passes; 16: a frame is sent; 32: its sender restarts.
-    ///
-    /// # Panics
-    /// When it brings a frame.
-    pub fn repeat(&mut self, step: [u8; 4]) {
+    pub(crate) fn repeat(&mut self, step: [u8; 4]) {
         let [low, high, how, at] = step;
         let said = &self.said[usize::from(u16::from_le_bytes([low, high])) % self.said.len()];
         let (from, mut bytes) = (said.from.node, said.bytes.clone());
@@ -181,10 +174,7 @@ impl Pair {
         let (delivered, dropped) = (self.table[to].delivered.len(), self.dropped(to));
         self.receive(to, &bytes);
         assert_eq!(self.table[to].delivered.len(), delivered, "nothing is delivered twice");
-        assert!(
-            !is_sealed || self.dropped(to) > dropped,
-            "a sealed cell counts once: {step:?}, {bytes:02x?}"
-        );
+        assert!(!is_sealed || self.dropped(to) > dropped, "sealed cells count once: {step:?}, {bytes:02x?}");
         if how & 16 != 0 {
             self.send_frame(from);
         }
@@ -196,7 +186,6 @@ impl Pair {
         }
     }
 
-    /// Cells that a node has dropped.
     fn dropped(&self, node: u8) -> u64 {
         let counts = self.table[node].bundle.counters().named();
         counts.filter(|(name, _)| name.starts_with("drop_")).map(|(_, count)| count).sum()
@@ -209,19 +198,13 @@ impl Pair {
     }
 
     /// They join again, and no session has ended but by a restart.
-    ///
-    /// # Panics
-    /// When they do not, or one has.
-    pub fn assert_faithful(&mut self) {
+    pub(crate) fn assert_faithful(&mut self) {
         self.meet(TURNS_TO_REJOIN);
         assert!(self.left as u64 <= self.restarts, "sessions that live go on living");
     }
 
     /// Whatever was received, a frame that the second sends arrives at the first, and memory has come back.
-    ///
-    /// # Panics
-    /// When it does not.
-    pub fn assert_alive(&mut self) {
+    pub(crate) fn assert_alive(&mut self) {
         // What was injected may have taken the numbers of true cells, as anyone may while nothing is authenticated; the
         // lane goes on with the next ones.
         let before = self.table[0].delivered.len();

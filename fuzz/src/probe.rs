@@ -8,9 +8,7 @@ use std::time::Duration;
 use tabane_probe::serve::{Limits, Server};
 use tabane_probe::wire::{Answer, Ask, LINE_MAX, Received, Request, read_line};
 
-/// An answer comes within this time.
 const TIMEOUT: Duration = Duration::from_secs(10);
-/// The request of the next client.
 const SINK: &[u8] = b"{\"probe\":2,\"ask\":\"sink\"}\n";
 
 static SERVER: LazyLock<SocketAddr> = LazyLock::new(|| {
@@ -24,7 +22,7 @@ static SERVER: LazyLock<SocketAddr> = LazyLock::new(|| {
 /// that is stamped brings a line more.
 ///
 /// The bytes are a line, and what comes once it is answered.
-pub fn probe(bytes: &[u8]) {
+pub(crate) fn probe(bytes: &[u8]) {
     let end = bytes.iter().position(|byte| *byte == b'\n').map_or(bytes.len(), |end| end + 1);
     let (line, messages) = bytes.split_at(end);
     let is_line = line.ends_with(b"\n") && line.len() <= LINE_MAX;

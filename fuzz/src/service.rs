@@ -16,11 +16,9 @@ use tabane_proto::PolicyKind;
 use tabaned::control::{Listener, Server};
 use tabaned::events::EventLog;
 
-/// An answer comes within this time.
 const TIMEOUT: Duration = Duration::from_secs(5);
 const PORTS: Ports = Ports { first: 7420, workers: 1 };
 
-/// A service.
 pub(crate) struct Service {
     name: String,
     _server: Server,
@@ -50,7 +48,6 @@ impl Service {
         lines.map(|line| serde_json::from_str(&line).expect("JSON")).collect()
     }
 
-    /// The next client is served.
     pub(crate) fn assert_alive(&self) {
         assert_eq!(ask_as_json(&self.name, &Request::Status).expect("an answer"), json!({ "do": "status" }));
     }

@@ -43,7 +43,7 @@ impl Memory for &Guarded {
 
 /// The bytes are a header; then which of two nodes it is, and a list of steps: an action, a place, and a word that the other
 /// side writes there, of as many bytes as are left.
-pub fn window(bytes: &[u8]) {
+pub(crate) fn window(bytes: &[u8]) {
     const MEMORY: usize = 1 << 20;
     let (header, steps) = bytes.split_at(bytes.len().min(16));
     let mut words = [[0; 8]; 2];

@@ -24,12 +24,10 @@ use tabane_sim::table::{self, TURN, Table};
 use tabaned::events::EventLog;
 use tabaned::fuzzing;
 
-/// The nodes.
 pub(crate) const JUDGED: u8 = 0;
 pub(crate) const MEMBER: u8 = 1;
 pub(crate) const HONEST: u8 = 2;
 const NODES: u8 = 3;
-/// Links of each.
 pub(crate) const NICS: u8 = 2;
 /// Receive buffers of the judged bundle: more than a record in single bytes fills.
 const BUFFERS: u16 = 64;
@@ -46,7 +44,6 @@ const SLOW_TURN: Duration = Duration::from_millis(10);
 const NAME: &str = "a\u{1b}]0;b\u{202e}\"}\n";
 /// The longest packet of programs, in bytes: frames of 1,280 bytes fit.
 const PACKET: u16 = 1_400;
-/// A node that is silent for longer is forgotten.
 const FORGOTTEN_AFTER: Duration = Duration::from_secs(11);
 
 /// How the member's cells reach the judged bundle.
@@ -161,7 +158,6 @@ impl World {
         self.table.deliver(JUDGED);
     }
 
-    /// A datagram train reaches a node.
     pub(crate) fn receive(&mut self, to: Place, from: Place, bytes: &[u8], segment: usize) {
         if self.table[to.node].is_away || self.dead[usize::from(to.nic)] {
             return;
@@ -191,9 +187,6 @@ impl World {
 
     /// What programs in the kernel are told of the judged bundle's peers names each node once, and each link of a node once. What
     /// users are told prints.
-    ///
-    /// # Panics
-    /// When it does not.
     pub(crate) fn assert_told(&mut self) {
         let now = self.table.now;
         let bundle = &mut self.table[JUDGED].bundle;
@@ -211,9 +204,6 @@ impl World {
     }
 
     /// The judged bundle holds no more than its bounds, and no buffer is lost.
-    ///
-    /// # Panics
-    /// When it is not.
     pub(crate) fn assert_bounded(&self) {
         let held = self.table[JUDGED].bundle.held();
         let all = held.buffers_free + held.buffers_lent + held.buffers_held;
@@ -224,9 +214,6 @@ impl World {
     }
 
     /// A frame that a node sends is delivered at the judged bundle.
-    ///
-    /// # Panics
-    /// When it is not.
     pub(crate) fn assert_delivers(&mut self, node: u8) {
         for (turn, number) in (0..TURNS + SLOW_TURNS).zip(0_u32..) {
             let awaited = frame(node, [0xff; 6], VNET + 100, 0x5eed_0000 + number / 10);
@@ -242,9 +229,6 @@ impl World {
     }
 
     /// When all others are silent for long, all buffers but the one in which cells are gathered have come back.
-    ///
-    /// # Panics
-    /// When they have not.
     pub(crate) fn assert_gives_back(&mut self) {
         [MEMBER, HONEST].into_iter().for_each(|node| self.table[node].is_away = true);
         self.table.now = self.table.now + FORGOTTEN_AFTER;
@@ -262,7 +246,6 @@ pub(crate) fn frame(node: u8, to: [u8; 6], length: usize, number: u32) -> Vec<u8
     table::frame(to, host(node), &payload)
 }
 
-/// The address of a node's host.
 pub(crate) fn host(node: u8) -> [u8; 6] {
     [2, 0, 0, 0, 1, node]
 }

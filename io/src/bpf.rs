@@ -89,7 +89,6 @@ struct ProgramAttributes {
     expected_place: u32,
 }
 
-/// What a program is for.
 #[derive(Clone, Copy)]
 pub(crate) struct ProgramKind {
     /// `BPF_PROG_TYPE_…`, and its place (`BPF_XDP` and the like), if it has one.

@@ -35,18 +35,15 @@ pub use packet::{Cast, Packet};
 const KERNEL: u32 = 0;
 
 /// Why nothing can be captured.
+#[expect(missing_docs, reason = "the sentences say it")]
 #[derive(Debug, Error)]
 pub enum CaptureError {
-    /// The NIC cannot be asked for, or is not there.
     #[error(transparent)]
     Nic(#[from] NetlinkError),
-    /// This process may not open packet sockets.
     #[error("no permission to see the packets of {0}: run as root or with CAP_NET_RAW")]
     NoPermission(String),
-    /// What passes the NIC has no Ethernet header.
     #[error("the packets of {0} have no Ethernet header")]
     NoEthernet(String),
-    /// The kernel refused for another reason.
     #[error(transparent)]
     Failed(#[from] Failure),
 }
@@ -205,7 +202,6 @@ impl AsFd for Capture {
     }
 }
 
-/// Makes the ring and maps it.
 fn map(socket: &Socket, spec: &CaptureSpec) -> io::Result<MmapRaw> {
     /// The kernel counts a ring in frames, too, which have no meaning where packets lie one behind the other.
     const FRAME: c_uint = 2_048;

@@ -75,28 +75,19 @@ pub struct EtherSpec {
 }
 
 /// Why there is no link. Each reads as one sentence for the user.
+#[expect(missing_docs, reason = "the sentences say it")]
 #[derive(Debug, Error)]
 pub enum EtherError {
-    /// The NIC is unknown, or netlink did not answer.
     #[error(transparent)]
     Nic(#[from] NetlinkError),
-    /// The NIC is no Ethernet device.
     #[error("NIC {0} has no Ethernet address; allowed: an Ethernet device")]
     NotEthernet(String),
-    /// The kernel does not let this process open packet sockets.
     #[error("no permission to open a packet socket on NIC {0}: run as root or with CAP_NET_RAW")]
     NoPermission(String),
-    /// AF_XDP is required and not available.
     #[error(
         "NIC {nic}: AF_XDP is not available ({reason}); allowed: engine = \"auto\" or \"packet\" where it is not"
     )]
-    NoXdp {
-        /// The NIC.
-        nic: String,
-        /// What failed, and how.
-        reason: String,
-    },
-    /// The kernel refused for another reason.
+    NoXdp { nic: String, reason: String },
     #[error(transparent)]
     Failed(#[from] Failure),
 }

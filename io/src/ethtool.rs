@@ -48,7 +48,6 @@ struct Settings {
 }
 
 /// Mbit/s of a device; `None`: it does not know, has no carrier, or is none.
-#[must_use]
 pub fn speed(device: &str) -> Option<u32> {
     let settings = ask(device, Settings { command: GET, ..Settings::default() }).ok()?;
     let speed = u32::from(settings.speed_high) << 16 | u32::from(settings.speed);

@@ -73,7 +73,6 @@ impl Gates {
         byte.store(u8::from(is_closed), Ordering::Relaxed);
     }
 
-    /// The program.
     pub(crate) fn program(&self) -> BorrowedFd<'_> {
         self.program.as_fd()
     }

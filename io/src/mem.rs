@@ -44,37 +44,19 @@ pub struct MemSpec {
 }
 
 /// Why there is no link. Each reads as one sentence for the user.
+#[expect(missing_docs, reason = "the sentences say it")]
 #[derive(Debug, Error)]
 pub enum MemError {
-    /// The memory begins with another header than the wanted one.
     #[error("window {path}: {source}", path = path.display())]
-    Shape {
-        /// What was mapped.
-        path: PathBuf,
-        /// What is wrong with it.
-        source: ShapeError,
-    },
-    /// It is a window of another shape.
+    Shape { path: PathBuf, source: ShapeError },
     #[error(
         "window {path} is divided otherwise: units of {} B, rings of {} B, {} slots, {} workers; \
          say the same, or remove it when nobody uses it",
         there.unit(), there.ring(), there.slots(), there.channels(), path = path.display()
     )]
-    Other {
-        /// What was mapped.
-        path: PathBuf,
-        /// How it is divided.
-        there: Shape,
-    },
-    /// A process of this machine has the slot, or all of them.
+    Other { path: PathBuf, there: Shape },
     #[error("window {path}: {which} taken by another process", path = path.display())]
-    Taken {
-        /// What was mapped.
-        path: PathBuf,
-        /// The slot, or that it is all of them.
-        which: String,
-    },
-    /// The kernel refused.
+    Taken { path: PathBuf, which: String },
     #[error(transparent)]
     Failed(#[from] Failure),
 }
@@ -284,7 +266,6 @@ fn epoch() -> u32 {
 /// "taba" in the lower half, below the range's prefix.
 const PREFIX: [u16; 7] = [0x100, 0, 0, 0, 0x7461, 0x6261, 0];
 
-/// The address of a slot.
 fn address_of(slot: u16, port: u16) -> SocketAddr {
     let [a, b, c, d, e, f, g] = PREFIX;
     SocketAddr::new(Ipv6Addr::new(a, b, c, d, e, f, g, slot).into(), port)

@@ -41,30 +41,15 @@ pub use route::route_to;
 pub use watch::{NicEvent, Watch};
 
 /// Why a request failed. Each reads as one sentence for the user.
+#[expect(missing_docs, reason = "the sentences say it")]
 #[derive(Debug, Error)]
 pub enum NetlinkError {
-    /// There is no NIC of that name.
     #[error("NIC {name} does not exist; there are: {}", names.join(", "))]
-    UnknownNic {
-        /// The name as given.
-        name: String,
-        /// The NICs of this network namespace.
-        names: Vec<String>,
-    },
-    /// Neither root nor `CAP_NET_ADMIN`.
+    UnknownNic { name: String, names: Vec<String> },
     #[error("no permission to {action}: run as root or with CAP_NET_ADMIN")]
-    NoPermission {
-        /// What was refused.
-        action: &'static str,
-    },
-    /// The kernel refused for another reason.
+    NoPermission { action: &'static str },
     #[error("netlink could not {action}: {source}")]
-    Failed {
-        /// What was being done.
-        action: &'static str,
-        /// The kernel's error.
-        source: io::Error,
-    },
+    Failed { action: &'static str, source: io::Error },
 }
 
 impl NetlinkError {

@@ -76,7 +76,6 @@ impl Ear {
 }
 
 /// Addresses and port of a datagram, or of one that is refused; `None`: the packet is neither, or cut off.
-#[must_use]
 pub fn parse(packet: &[u8]) -> Option<Heard> {
     let Headers { protocol, from, to, rest } = Headers::parse(packet)?;
     let port = |udp: &[u8]| Some(u16::from_be_bytes(*udp.get(2..)?.first_chunk()?));

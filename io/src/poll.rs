@@ -3,7 +3,6 @@
 //! Level-triggered: a descriptor is reported as long as it is ready. Source: `epoll(7)`,
 //! `eventfd(2)`, `signalfd(2)`.
 
-use std::fmt;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::ptr;
@@ -76,20 +75,10 @@ pub struct Poll {
 // SAFETY: only the pointer in an event's user data stands against it, and every event here carries a number.
 unsafe impl Send for Poll {}
 
-impl fmt::Debug for Poll {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Poll")
-            .field("epoll", &self.epoll)
-            .field("precise", &self.precise)
-            .finish_non_exhaustive()
-    }
-}
-
 impl Poll {
     const BATCH: usize = 64;
 
     /// A new instance that watches nothing.
-    /// Errors: the kernel's, such as `EMFILE`.
     pub fn new() -> io::Result<Self> {
         let epoll = epoll::create(CreateFlags::CLOEXEC)?;
         let mut poll = Self { epoll, events: Vec::with_capacity(Self::BATCH), precise: true };
@@ -172,7 +161,6 @@ pub struct Waker {
 
 impl Waker {
     /// A new waker, not signalled.
-    /// Errors: the kernel's, such as `EMFILE`.
     pub fn new() -> io::Result<Self> {
         Ok(Self { event: eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)? })
     }
@@ -218,7 +206,6 @@ pub struct Signals(SignalFd);
 impl Signals {
     /// Blocks both signals and opens the descriptor that reports them. Call it in the main thread before any other
     /// thread starts: threads inherit what is blocked.
-    /// Errors: the kernel's, such as `EMFILE`.
     pub fn block() -> io::Result<Self> {
         let signals: SigSet = [nix::sys::signal::SIGTERM, nix::sys::signal::SIGINT].into_iter().collect();
         signals.thread_block()?;

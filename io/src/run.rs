@@ -21,7 +21,6 @@ impl<'a> Run<'a> {
         self.slices.is_empty()
     }
 
-    /// Bytes that are left.
     pub(crate) fn bytes(&self) -> usize {
         self.slices.iter().map(|slice| slice.len()).sum::<usize>() - self.gone
     }

@@ -31,7 +31,6 @@ struct Station {
 
 /// The pairs of these NICs, by their places, of which one received what the other sent. A NIC that is down takes no part.
 /// Takes `wait`. Wants CAP_NET_RAW.
-/// Errors: the kernel's, when it opens no packet socket.
 pub fn shared_segments(nics: &[String], wait: Duration) -> io::Result<BTreeSet<(usize, usize)>> {
     let mut token = [0; TOKEN];
     getrandom(&mut token, GetRandomFlags::empty())?;

@@ -40,7 +40,6 @@ pub const QUEUES_MAX: u16 = 256;
 
 /// Whether the kernel takes `name` for a network device as it stands (`dev_valid_name` in `net/core/dev.c`; a `%`
 /// would make it invent a number).
-#[must_use]
 pub fn is_device_name(name: &str) -> bool {
     let fits = (1..=NAME_MAX).contains(&name.len()) && name != "." && name != "..";
     fits && !name.chars().any(|c| c.is_whitespace() || c.is_control() || matches!(c, '/' | ':' | '%'))
@@ -90,31 +89,21 @@ impl Offload {
 }
 
 /// Why there is no device. Each reads as one sentence for the user.
+#[expect(missing_docs, reason = "the sentences say it")]
 #[derive(Debug, Error)]
 pub enum TapError {
-    /// The kernel would not accept the name, or would change it.
     #[error("device name \"{0}\" is refused; allowed: {DEVICE_NAME_ALLOWED}")]
     BadName(String),
-    /// The number of queues is out of range.
     #[error("device {name}: {queues} queues; allowed: 1 to 256")]
-    BadQueues {
-        /// The device.
-        name: String,
-        /// The number as given.
-        queues: u16,
-    },
-    /// The kernel has no TUN driver, or the container does not show it.
+    BadQueues { name: String, queues: u16 },
     #[error(
         "/dev/net/tun is missing: load the driver (`modprobe tun`), or show it to the container (`--device /dev/net/tun`)"
     )]
     NoDriver,
-    /// Neither root nor `CAP_NET_ADMIN`, or the container forbids it.
     #[error("no permission to {0}: run as root or with CAP_NET_ADMIN")]
     NoPermission(String),
-    /// A device of that name exists.
     #[error("device name {0} is taken: choose another, or remove that device (`ip link delete {0}`)")]
     NameTaken(String),
-    /// The kernel refused for another reason.
     #[error(transparent)]
     Failed(#[from] Failure),
 }
@@ -235,13 +224,11 @@ impl Tap {
 
 /// Whether an error of a queue says that the device is gone. Any other concerns one frame, or passes: a frame that no
 /// virtio header describes (`EINVAL`), lack of memory, a device that is being taken down.
-#[must_use]
 pub fn is_gone(error: &io::Error) -> bool {
     error.raw_os_error() == Some(libc::EBADFD)
 }
 
 /// The error that says so.
-#[must_use]
 pub fn gone() -> io::Error {
     io::Error::from_raw_os_error(libc::EBADFD)
 }

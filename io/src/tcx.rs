@@ -45,7 +45,6 @@ pub fn attach(program: impl AsFd, nic: u32, direction: Direction) -> io::Result<
 //
 // Source: `BPF_F_MMAPABLE` and `array_map_mmap` in `kernel/bpf/arraymap.c` of Linux 6.18 (since 5.5).
 
-/// Bytes of a word.
 const WORD: usize = size_of::<u64>();
 
 /// The words of an array of BPF, which programs write meanwhile.

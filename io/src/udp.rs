@@ -53,44 +53,23 @@ pub struct UdpSpec {
 }
 
 /// Why there is no link. Each reads as one sentence for the user.
+#[expect(missing_docs, reason = "the sentences say it")]
 #[derive(Debug, Error)]
 pub enum LinkError {
-    /// The NIC is unknown, or netlink did not answer.
     #[error(transparent)]
     Nic(#[from] NetlinkError),
-    /// The NIC is administratively down.
     #[error("NIC {0} is down: bring it up with `ip link set {0} up`")]
     NicDown(String),
-    /// The kernel does not let this process bind to a NIC or port.
     #[error("no permission to {0}: run as root or with CAP_NET_RAW and CAP_NET_BIND_SERVICE")]
     NoPermission(String),
-    /// Somebody has the port already.
     #[error(
         "UDP port {port} on NIC {nic} is taken: choose another port, or stop what uses it (`ss -ulpn sport = {port}`)"
     )]
-    PortTaken {
-        /// The port.
-        port: u16,
-        /// The NIC.
-        nic: String,
-    },
-    /// The local address is not an address of this host.
+    PortTaken { port: u16, nic: String },
     #[error("{address} is not an address of NIC {nic} yet or at all: see `ip address show dev {nic}`")]
-    NoSuchAddress {
-        /// The address.
-        address: IpAddr,
-        /// The NIC.
-        nic: String,
-    },
-    /// Multicast was asked for on an IPv4 link.
+    NoSuchAddress { address: IpAddr, nic: String },
     #[error("NIC {nic}: multicast discovery needs IPv6, and the local address {address} is IPv4")]
-    MulticastNeedsIpv6 {
-        /// The NIC.
-        nic: String,
-        /// The local address.
-        address: IpAddr,
-    },
-    /// The kernel refused for another reason.
+    MulticastNeedsIpv6 { nic: String, address: IpAddr },
     #[error(transparent)]
     Failed(#[from] Failure),
 }
@@ -267,7 +246,6 @@ fn mapped(endpoint: SocketAddr) -> SocketAddr {
     }
 }
 
-/// The reverse.
 fn unmapped(endpoint: SocketAddr) -> SocketAddr {
     match endpoint.ip().to_canonical() {
         address @ IpAddr::V4(_) => SocketAddr::new(address, endpoint.port()),

@@ -34,52 +34,35 @@ pub use path::{KernelPath, Link, Plan, Seat};
 pub use reorder::Reorder;
 
 /// What keeps the kernel path from working.
+#[expect(missing_docs, reason = "the sentences say it")]
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// This program was compiled without the feature `kernel-path`.
     #[error(
         "this program was built without the kernel path (`make build` has it, with libelf-dev, zlib1g-dev and clang-16)"
     )]
     NotBuilt,
-    /// The kernel has no places for the programs.
     #[error("the kernel has no places for programs at interfaces: TCX needs Linux 6.6")]
     NoPlaces,
-    /// The kernel takes a program or a map of it not.
     #[error("the kernel does not load the {0} program: {1}")]
     Load(&'static str, #[source] std::io::Error),
-    /// The kernel does not let a program run where it has to.
     #[error("no place for the {0} program at the interface of index {1}: {2}")]
     Attach(&'static str, u32, #[source] std::io::Error),
-    /// The kernel has no qdiscs that are programs.
     #[error(
         "the kernel has no qdiscs that are programs (Linux 6.16 with CONFIG_NET_SCH_BPF and CONFIG_NETKIT): striped frames travel in cells"
     )]
     NoQdiscs,
-    /// The kernel does not take the qdisc: another one has the name.
     #[error("the kernel does not take the reorder qdisc: {0}")]
     Qdisc(#[source] std::io::Error),
-    /// The pair of devices for the qdisc.
     #[error("the devices of the reorder qdisc (netkit: Linux 6.7 with CONFIG_NETKIT): {0}")]
     Devices(#[from] tabane_io::netlink::NetlinkError),
-    /// An entry of a map could not be written.
     #[error("a map of the kernel path: {0}")]
     Map(#[source] std::io::Error),
-    /// The counters could not be mapped.
     #[error("the counters of the kernel path: {0}")]
     Counters(#[source] std::io::Error),
-    /// What is to leave again has no way to the device.
     #[error("no packet socket for the device (CAP_NET_RAW): {0}")]
     Socket(#[source] std::io::Error),
-    /// A number that is not below its bound.
     #[error("{what} {number} is not below {bound}")]
-    Number {
-        /// What is numbered.
-        what: &'static str,
-        /// Which was asked for.
-        number: usize,
-        /// How many there are.
-        bound: usize,
-    },
+    Number { what: &'static str, number: usize, bound: usize },
 }
 
 impl Error {

@@ -101,9 +101,6 @@ impl Loaded {
     }
 
     /// A map by its name in `programs/maps.h`.
-    ///
-    /// # Panics
-    /// When there is none: the name is a constant of this crate.
     pub(crate) fn map(&self, name: &str) -> BorrowedFd<'_> {
         self.handle(name).as_fd()
     }
@@ -118,7 +115,6 @@ impl Loaded {
         self.handle(map).update(key, value, MapFlags::ANY).map_err(|error| Error::Map(io(error)))
     }
 
-    /// Deletes an entry of a hash, if it is there.
     pub(crate) fn delete(&self, map: &str, key: &[u8]) -> Result<(), Error> {
         match self.handle(map).delete(key) {
             Err(error) if error.kind() != ErrorKind::NotFound => Err(Error::Map(io(error))),
@@ -126,7 +122,6 @@ impl Loaded {
         }
     }
 
-    /// Deletes all entries of a hash that have such a value.
     pub(crate) fn delete_all(&self, map: &str, is_such: impl Fn(&[u8]) -> bool) -> Result<(), Error> {
         let entries = self.handle(map).lookup_batch(BATCH, MapFlags::ANY, MapFlags::ANY);
         let entries = entries.map_err(|error| Error::Map(io(error)))?;

@@ -73,7 +73,6 @@ struct PeerState {
 pub struct KernelPath {
     loaded: Loaded,
     _send: OwnedFd,
-    plan: Plan,
     processors: usize,
     /// Links of one NIC share its program.
     links: [Option<(Link, Arc<OwnedFd>)>; LINKS],
@@ -86,15 +85,6 @@ pub struct KernelPath {
     newcomers: MappedArray,
     /// What puts frames in order; dropped after what sends frames there.
     reorder: Option<Reorder>,
-}
-
-impl std::fmt::Debug for KernelPath {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("KernelPath")
-            .field("plan", &self.plan)
-            .field("links", &self.links)
-            .finish_non_exhaustive()
-    }
 }
 
 impl KernelPath {
@@ -133,7 +123,6 @@ impl KernelPath {
         Ok(Self {
             _send: place(&loaded, "send", plan.device, Direction::Egress)?,
             loaded,
-            plan: *plan,
             processors,
             links: [const { None }; LINKS],
             peers: vec![unknown; plan.peers],
@@ -148,7 +137,6 @@ impl KernelPath {
     }
 
     /// Puts the receive program at the NIC of a link, from 0 to [`LINKS`].
-    /// Errors: [`Error::Number`], [`Error::Attach`].
     pub fn add_link(&mut self, number: usize, link: Link) -> Result<(), Error> {
         check("link", number, LINKS)?;
         let there = self.links.iter().flatten().find(|(there, _)| there.ifindex == link.ifindex);
@@ -213,7 +201,6 @@ impl KernelPath {
     }
 
     /// Gives a peer no more frames by programs. What it sends is received on.
-    /// Errors: [`Error::Number`], [`Error::Map`].
     pub fn close_peer(&mut self, number: usize) -> Result<(), Error> {
         check("peer", number, self.peers.len())?;
         self.peers[number].is_ready = false;
@@ -221,7 +208,6 @@ impl KernelPath {
     }
 
     /// Forgets a peer, with its paths, the addresses behind it and the seats of those that send to it, so that another peer may have its number.
-    /// Errors: [`Error::Number`], [`Error::Map`].
     pub fn remove_peer(&mut self, number: usize) -> Result<(), Error> {
         self.close_peer(number)?;
         (0..LINKS).try_for_each(|link| self.write_path(number, link, None))?;
@@ -237,7 +223,6 @@ impl KernelPath {
     }
 
     /// Says which link a sender has, from 0 to [`SENDERS`]; `None`: the next newcomer's.
-    /// Errors: [`Error::Number`], [`Error::Map`].
     pub fn set_seat(&self, sender: usize, seat: Option<Seat>) -> Result<(), Error> {
         check("sender", sender, SENDERS)?;
         let word = |seat: Seat| SEATED | (seat.peer as u64) << SEAT_PEER_SHIFT | seat.link as u64;
@@ -245,7 +230,6 @@ impl KernelPath {
     }
 
     /// Says that an address behind a bridge lives behind a peer, as the receive program does when it sees a frame from there.
-    /// Errors: [`Error::Number`], [`Error::Map`].
     pub fn learn(&self, mac: [u8; 6], peer: usize) -> Result<(), Error> {
         check("peer", peer, self.peers.len())?;
         self.loaded.write("fdb", &mac, &key(peer))

@@ -49,12 +49,6 @@ pub struct Reorder {
     counts: MappedArray,
 }
 
-impl std::fmt::Debug for Reorder {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Reorder").field("far", &self.pair.far.name).finish_non_exhaustive()
-    }
-}
-
 impl Reorder {
     /// Makes the pair for the device of this name in this thread's network namespace, and takes away what a crash has left. `beside`: the
     /// [`Self::name`] of the process that is about to hand the device over, which stays. Frames of peers that have no order
@@ -94,7 +88,6 @@ impl Reorder {
     }
 
     /// Says how the frames of a peer are put in order, where that is about another than before.
-    /// Errors: [`Error::Number`], [`Error::Map`].
     pub fn set_order(&mut self, peer: usize, order: &KernelOrder) -> Result<(), Error> {
         check("peer", peer, self.orders.len())?;
         let [.., a, b, c, d] = order.incarnation.to_be_bytes();
@@ -139,7 +132,6 @@ impl Reorder {
     }
 }
 
-/// Whether two values are about the same.
 pub(crate) fn is_near(one: impl Into<u64>, other: impl Into<u64>) -> bool {
     let (one, other) = (one.into(), other.into());
     one.abs_diff(other) <= one.max(other) / PARTS

@@ -9,18 +9,18 @@ mod incoming;
 pub(crate) mod kernel_path;
 pub(crate) mod status;
 
-use crate::counters::Counters;
-use crate::event::{Event, Signal};
-use crate::gate;
 use crate::group::membership::{end_expired, expire, review_keys};
 use crate::group::{Group, Parts, hotplug};
 use crate::link::Links;
 use crate::link::health::{HEARTBEAT_BUSY, HEARTBEAT_QUIET};
 use crate::link::nic::LinkSettings;
 use crate::link::nic_load::NicReport;
-use crate::outbox::{Outputs, Spoken};
+use crate::outputs::counters::Counters;
+use crate::outputs::event::{Event, Signal};
+use crate::outputs::{Outputs, Spoken};
 use crate::policy::class::Class;
 use crate::policy::classify;
+use crate::policy::gate;
 use crate::policy::{PolicyKind, PolicyOptions};
 use crate::receive::Receiver;
 use crate::receive::deliver::Frame;
@@ -45,7 +45,6 @@ pub struct Bundle {
     sessions: Sessions,
     group: Group,
     out: Outputs,
-    /// The control message that the I/O sends now.
     spoken: Option<Spoken>,
     /// When timers ran last.
     polled: Instant,
@@ -58,7 +57,6 @@ impl Bundle {
     ///
     /// # Panics
     /// When there is no link, there are more than [`LINKS`], there are too many classes, or the ring has too few slots.
-    #[must_use]
     pub fn new(now: Instant, settings: Settings) -> Self {
         assert!((1..=LINKS).contains(&settings.links.len()), "1 to {LINKS} links");
         assert!(settings.slots >= SLOTS_LEAST, "a peer may take the smallest cells only");
@@ -75,13 +73,11 @@ impl Bundle {
         }
     }
 
-    /// The group, and all other parts.
     fn split(&mut self) -> (&mut Group, Parts<'_>) {
         let Self { sender, receiver, links, sessions, group, out, polled, .. } = self;
         (group, Parts { sessions, links, sender, receiver, out, polled: *polled })
     }
 
-    /// The sender, and what it needs.
     fn sending(&mut self, now: Instant) -> (&mut Sender, Around<'_>) {
         let Self { sender, links, sessions, out, .. } = self;
         (sender, Around { sessions, links, counters: &mut out.counters, now })
@@ -104,7 +100,6 @@ impl Bundle {
     }
 
     /// The counters.
-    #[must_use]
     pub fn counters(&self) -> &Counters {
         &self.out.counters
     }
@@ -186,14 +181,12 @@ impl Bundle {
     }
 
     /// Whether the caller should read another frame before it polls the next batch.
-    #[must_use]
     pub fn wants_frames(&self) -> bool {
         self.sender.wants_frames(&self.sessions) && !self.group.handover().is_waiting()
     }
 
     /// Whether the sender takes frames at all: not while the ring is nearly full, while the only peer pauses, or while this
     /// process waits for its peers after a handover.
-    #[must_use]
     pub fn takes_frames(&self) -> bool {
         self.sender.takes_frames(&self.sessions) && !self.group.handover().is_waiting()
     }
@@ -215,7 +208,6 @@ impl Bundle {
     }
 
     /// Whether cells wait to leave.
-    #[must_use]
     pub fn has_unsent(&self) -> bool {
         self.sender.has_unsent()
     }
@@ -250,13 +242,11 @@ impl Bundle {
 
     /// Whether a link is likely to have a queue, so that the next batches depend on it: the link was busy when the kernel
     /// was last asked, or has got many bytes since.
-    #[must_use]
     pub fn wants_queue(&self, link: u8) -> bool {
         self.links[link].queue.wants_queue()
     }
 
     /// How many bytes may wait in a link: the size for its send buffer.
-    #[must_use]
     pub fn queue_limit(&self, link: u8) -> u64 {
         self.links[link].queue.limit()
     }
@@ -337,7 +327,6 @@ impl Bundle {
     }
 
     /// Whether each peer that is reached over these links, a bit each, is reached over another, too, which is not drained.
-    #[must_use]
     pub fn may_drain(&self, links: u16) -> bool {
         self.links.may_drain(links)
     }
@@ -354,7 +343,6 @@ impl Bundle {
     }
 
     /// Whether a link has this number, also one that is leaving.
-    #[must_use]
     pub fn has_link(&self, number: u8) -> bool {
         self.links.all().get(usize::from(number)).is_some_and(|link| !link.is_vacant())
     }
@@ -366,7 +354,6 @@ impl Bundle {
     }
 
     /// Whether there is no peer because the last one has said that it ends.
-    #[must_use]
     pub fn was_left(&self) -> bool {
         self.group.was_left()
     }
@@ -391,19 +378,16 @@ impl Bundle {
 
     /// Whether nothing is under way: the peers have received all that was taken from the device, all that was received from
     /// them is delivered, and they send nothing more.
-    #[must_use]
     pub fn is_settled(&self, now: Instant) -> bool {
         self.group.handover().is_quiet(now) && self.receiver.is_whole() && self.is_delivered()
     }
 
     /// Whether the peers report that they have received all that was taken from the device.
-    #[must_use]
     pub fn is_delivered(&self) -> bool {
         self.sender.is_idle() && self.links.are_received()
     }
 
     /// Whether this node can reach some peer that sends, or is about to.
-    #[must_use]
     pub fn has_way(&self) -> bool {
         let waits = self.group.handover().is_waiting() || !self.sender.deferred().is_empty();
         waits || self.links.all_paths().any(|paths| paths.is_way(self.polled))

@@ -48,7 +48,6 @@ const SWEEP: u64 = 32;
 /// Sets that one call sweeps.
 const SWEEP_MOST: u64 = 512;
 
-/// A moment in whole seconds.
 pub(crate) fn second(now: Instant) -> u32 {
     u32::try_from(now.as_nanos() / 1_000_000_000).unwrap_or(u32::MAX)
 }
@@ -66,7 +65,6 @@ pub struct Fdb {
 /// Where an address lives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Found {
-    /// The number of the node.
     pub(crate) number: u16,
     /// In which second it was learned.
     pub(crate) learned: u32,
@@ -75,7 +73,6 @@ pub(crate) struct Found {
 impl Fdb {
     /// An empty table for so many addresses: 32 bytes for each, and 512 KiB at least. `seed` decides which addresses share
     /// a set; who could choose addresses must not be able to guess it.
-    #[must_use]
     pub fn new(addresses: usize, seed: u64) -> Self {
         let sets = (addresses * SPARE / WAYS).next_power_of_two().max(1 << SET_BITS_MIN);
         Self {

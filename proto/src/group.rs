@@ -12,10 +12,10 @@ pub(crate) mod handover;
 pub(crate) mod hotplug;
 pub(crate) mod membership;
 
-use crate::event::Mismatch;
 use crate::group::handover::Handover;
 use crate::link::Links;
-use crate::outbox::Outputs;
+use crate::outputs::Outputs;
+use crate::outputs::event::Mismatch;
 use crate::receive::Receiver;
 use crate::send::{Around, Sender};
 use crate::session::{Origin, Sessions};
@@ -25,7 +25,7 @@ use crate::wire::hello::{Hello, Name};
 use alloc::vec::Vec;
 
 /// What this node's hellos say, and which nodes may be peers.
-#[derive(Debug)]
+#[derive(Default)]
 pub(crate) struct Group {
     group: u64,
     /// Groups besides its own whose nodes may be peers.
@@ -34,7 +34,6 @@ pub(crate) struct Group {
     workers: u8,
     takes_uso: bool,
     handover: Handover,
-    /// This node ends.
     ends: bool,
     /// There is no peer, and the last one has said that it ends.
     was_left: bool,
@@ -52,7 +51,6 @@ pub(crate) struct Parts<'a> {
 }
 
 impl Parts<'_> {
-    /// The sender, and the rooms that it works with.
     pub(crate) fn sending(&mut self) -> (&mut Sender, Around<'_>) {
         let Self { sessions, links, sender, out, polled, .. } = self;
         (sender, Around { sessions, links, counters: &mut out.counters, now: *polled })
@@ -83,13 +81,10 @@ impl Group {
     pub(crate) fn new(settings: &Settings) -> Self {
         Self {
             group: settings.group,
-            others: Vec::new(),
             name: settings.name,
             workers: settings.workers,
             takes_uso: settings.takes_uso,
-            handover: Handover::default(),
-            ends: false,
-            was_left: false,
+            ..Self::default()
         }
     }
 
@@ -99,7 +94,6 @@ impl Group {
         self.others = others;
     }
 
-    /// Whether there is no peer because the last one has said that it ends.
     pub(crate) fn was_left(&self) -> bool {
         self.was_left
     }

@@ -23,8 +23,8 @@
 //!   fdb       where addresses live                 policy    which link carries what
 //!   link      links, and whether the paths over them work
 //!   session   who has which number, keys, handshakes
-//!   outbox, event, counters    what comes out besides cells and frames
-//!   wire, security, gate, time  formats and traits, without state
+//!   outputs   what comes out besides cells and frames: control messages, events, counters
+//!   wire, security, time        formats and traits, without state
 //! ```
 //!
 //! The way of one frame, of 60,000 bytes, to a peer with two links: [`Bundle::handle_frame`] finds its flow, its peer
@@ -49,13 +49,10 @@ extern crate alloc;
 extern crate std;
 
 pub mod bundle;
-pub mod counters;
-pub mod event;
 pub mod fdb;
-pub mod gate;
 mod group;
 mod link;
-mod outbox;
+mod outputs;
 pub mod policy;
 mod receive;
 pub mod security;
@@ -68,8 +65,6 @@ pub mod wire;
 pub use bundle::Bundle;
 pub use bundle::kernel_path::{KernelOrder, KernelPath, KernelPeer, KernelSender, NeedsCells};
 pub use bundle::status::{Held, LinkStatus, PathStatus, PeerStatus, SealStatus};
-pub use counters::Counters;
-pub use event::{Direction, Event, Expiry, Mismatch, Refusal, Signal};
 pub use fdb::Fdb;
 pub use group::handover::PAUSE;
 pub use group::hotplug::GRACE;
@@ -78,9 +73,12 @@ pub use link::carried::Carried;
 pub use link::nic::{CELL_LEAST, LinkSettings};
 pub use link::nic_load::NicReport;
 pub use link::paths::FAR;
-pub use outbox::ControlMessage;
+pub use outputs::ControlMessage;
+pub use outputs::counters::{self, Counters};
+pub use outputs::event::{self, Direction, Event, Expiry, Mismatch, Refusal, Signal};
 pub use policy::class::{Class, Match};
 pub use policy::classify::HashLayers;
+pub use policy::gate;
 pub use policy::{
     Choosing, NEWCOMERS, Nature, PolicyKind, PolicyOptions, SENDERS, Turn, UnknownPolicy, UnknownTurn,
 };

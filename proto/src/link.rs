@@ -35,14 +35,14 @@ mod path_mtu;
 pub(crate) mod paths;
 mod watch;
 
-use crate::event::{Direction, Event, Signal};
 use crate::link::carried::Carried;
 use crate::link::health::{Change, LATELY};
 use crate::link::inbound::Inbound;
 use crate::link::nic::{Link, LinkSettings};
 use crate::link::outbound::Outbound;
 use crate::link::paths::Paths;
-use crate::outbox::{Control, Outputs};
+use crate::outputs::event::{Direction, Event, Signal};
+use crate::outputs::{Control, Outputs};
 use crate::session::Origin;
 use crate::session::peers::ByPeer;
 use crate::time::Instant;
@@ -59,7 +59,6 @@ const DISTRUST: Duration = Duration::from_millis(100);
 const NEVER: Instant = Instant::from_nanos(u64::MAX);
 
 /// What went out over a path under these numbers may be lost.
-#[derive(Debug)]
 pub(crate) struct Lost {
     pub(crate) peer: u16,
     pub(crate) link: u8,
@@ -70,7 +69,7 @@ pub(crate) struct Lost {
 ///
 /// What is done for each frame costs the same however many peers there are: who is due is looked up in a flat table, which
 /// is brought up to date for those alone whose state may have changed.
-#[derive(Debug)]
+#[derive(Default)]
 pub(crate) struct Links {
     own: Numbered<Vec<Link>>,
     peers: ByPeer<Paths>,
@@ -91,17 +90,8 @@ pub(crate) struct Links {
 
 impl Links {
     pub(crate) fn new(now: Instant, links: Vec<LinkSettings>, repair: bool) -> Self {
-        Self {
-            own: Numbered(links.into_iter().map(|settings| Link::new(now, settings)).collect()),
-            peers: ByPeer::default(),
-            due: Vec::new(),
-            touched: Vec::new(),
-            lost: Vec::new(),
-            opened: false,
-            resized: false,
-            rolled_back: false,
-            repair,
-        }
+        let own = Numbered(links.into_iter().map(|settings| Link::new(now, settings)).collect());
+        Self { own, repair, ..Self::default() }
     }
 
     /// This node's links, by number.
@@ -134,7 +124,6 @@ impl Links {
         self.peers.get(index)
     }
 
-    /// The path to a peer over a link.
     pub(crate) fn outbound_mut(&mut self, index: u16, link: u8) -> Option<&mut Outbound> {
         self.paths_mut(index)?.outbound.get_mut(usize::from(link))
     }
@@ -148,7 +137,6 @@ impl Links {
         Some(paths)
     }
 
-    /// The paths to all peers.
     pub(crate) fn all_paths(&self) -> impl Iterator<Item = &Paths> {
         self.peers.values()
     }
@@ -160,7 +148,6 @@ impl Links {
         self.touched.push(index);
     }
 
-    /// A peer is gone.
     pub(crate) fn remove(&mut self, index: u16) {
         if self.peers.remove(index).is_some() {
             self.due[usize::from(index)] = NEVER;

@@ -9,6 +9,7 @@ mod adaptive;
 pub mod class;
 pub mod classify;
 mod duplicate;
+pub mod gate;
 mod hash;
 mod rr;
 mod senders;
@@ -33,9 +34,8 @@ use core::str::FromStr;
 use core::time::Duration;
 
 /// A link as a policy sees it.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Choice {
-    /// Its number.
     pub(crate) link: u8,
     /// How long the next cell waits: for the bytes in the link's own queue, and behind it where that can be foreseen.
     pub(crate) wait: Duration,
@@ -158,7 +158,7 @@ pub(crate) enum InKernel {
 }
 
 /// Distributes cells over links.
-pub(crate) trait Distribute: fmt::Debug + Send {
+pub(crate) trait Distribute: Send {
     /// How many of the cells that wait go to which link next; `None`: wait until a link takes more. `choices` is not empty
     /// and sorted by link. A policy that binds flows is told by [`Self::seat`] alone.
     fn share(&mut self, choices: &[Choice], waiting: &Waiting) -> Option<Share> {
@@ -183,7 +183,6 @@ pub(crate) trait Distribute: fmt::Debug + Send {
         None
     }
 
-    /// Its senders, if it has such.
     fn senders(&mut self) -> Option<&mut Senders> {
         None
     }
@@ -230,7 +229,6 @@ pub enum Choosing {
 
 impl Choosing {
     /// Whether frames of one flow use several links.
-    #[must_use]
     pub fn spreads(self) -> bool {
         matches!(self, Self::Earliest | Self::Shares)
     }
@@ -261,7 +259,6 @@ macro_rules! policies {
             pub const ALL: [Self; [$($name,)+].len()] = [$(Self::$kind,)+];
 
             /// The name in files, flags and the status.
-            #[must_use]
             pub fn name(self) -> &'static str {
                 match self {
                     $(Self::$kind => $name,)+
@@ -269,7 +266,6 @@ macro_rules! policies {
             }
 
             /// What it does with one flow.
-            #[must_use]
             pub fn nature(self) -> Nature {
                 match self {
                     $(Self::$kind => Nature::$nature,)+
@@ -356,7 +352,6 @@ impl Default for PolicyOptions {
 }
 
 /// A policy in force, with its state, which distributes.
-#[derive(Debug)]
 pub(crate) struct Policy {
     kind: PolicyKind,
     state: Box<dyn Distribute>,
@@ -371,7 +366,6 @@ impl Policy {
         self.kind
     }
 
-    /// Whether each cell goes to every link.
     pub(crate) fn replicates(&self) -> bool {
         self.kind.nature() == Nature::Replicates
     }
@@ -445,33 +439,24 @@ mod example {
     use super::{Choice, InKernel, NEWCOMERS, Policy, Waiting};
     use core::time::Duration;
 
-    /// Bytes of a cell.
     pub(super) const CELL: usize = 1_452;
     pub(super) const GIGABIT: u64 = 125_000_000;
+    pub(super) const RATE: u64 = GIGABIT / 10;
 
     /// A link that is idle.
     pub(super) fn choice(link: u8, rate: Option<u64>) -> Choice {
-        Choice {
-            link,
-            wait: Duration::ZERO,
-            rate,
-            speed: None,
-            receives: None,
-            others: 0,
-            received: 0,
-            weight: None,
-            skew: Duration::ZERO,
-            is_far: false,
-            round_trip: Duration::ZERO,
-            full: false,
-            opens: Some(Duration::ZERO),
-        }
+        Choice { link, rate, opens: Some(Duration::ZERO), ..Choice::default() }
     }
 
-    /// Cells of a flow.
+    /// Two links of 100 Mbit/s.
+    pub(super) fn links() -> [Choice; 2] {
+        [0, 1].map(|link| choice(link, Some(RATE)))
+    }
+
     pub(super) fn waiting(flow: u32, cells: usize) -> Waiting {
         Waiting { flow, cells, cell_bytes: CELL, backlog: cells, ..Waiting::default() }
     }
+
     /// The links of the next senders that come.
     pub(super) fn newcomers(policy: &mut Policy, choices: &[Choice], waiting: &Waiting) -> [u8; NEWCOMERS] {
         match policy.in_kernel(choices, waiting) {

@@ -19,9 +19,9 @@ pub(crate) mod reorder;
 pub(crate) mod reorder_timeout;
 mod request;
 
-use crate::counters::Counters;
 use crate::link::Links;
 use crate::link::paths::Reach;
+use crate::outputs::counters::Counters;
 use crate::receive::lanes::Lanes;
 use crate::receive::pool::{Buffer, Piece, Pool};
 use crate::receive::reassemble::Ready;
@@ -31,6 +31,7 @@ use alloc::vec::Vec;
 use core::time::Duration;
 
 /// All cells that have arrived and are not delivered.
+#[derive(Default)]
 pub(crate) struct Receiver {
     pool: Pool,
     ready: Ready,
@@ -49,16 +50,7 @@ pub(crate) struct Receiver {
 
 impl Receiver {
     pub(crate) fn new(buffers: u16, repair: bool) -> Self {
-        Self {
-            pool: Pool::new(buffers),
-            ready: Ready::default(),
-            delivering: Vec::new(),
-            peers: ByPeer::default(),
-            gapped: Vec::new(),
-            surplus: 0,
-            holders: Vec::new(),
-            repair,
-        }
+        Self { pool: Pool::new(buffers), repair, ..Self::default() }
     }
 
     pub(crate) fn pool(&self) -> &Pool {
@@ -69,7 +61,6 @@ impl Receiver {
         &mut self.pool
     }
 
-    /// A buffer to receive into, or `None` when all buffers hold cells that wait.
     pub(crate) fn lend(&mut self, links: &Links, counters: &mut Counters) -> Option<Buffer> {
         self.relieve_if_stuck(links, counters);
         self.pool.lend()
@@ -134,20 +125,17 @@ impl Receiver {
         overdue.sort_unstable();
     }
 
-    /// Places that all lanes together have beyond those that empty ones keep.
     #[cfg(test)]
     pub(crate) fn surplus(&self) -> usize {
         self.surplus
     }
 
-    /// A heartbeat measured a peer's skew.
     pub(crate) fn saw_skew(&mut self, now: Instant, index: u16, skew: Duration) {
         if let Some(lanes) = self.peers.get_mut(index) {
             lanes.timeout.saw_skew(now, skew);
         }
     }
 
-    /// The reorder timeout of a peer's lanes.
     pub(crate) fn reorder_timeout(&self, index: u16, links: &Links) -> Option<Duration> {
         Some(self.get(index)?.timeout.latest(round_trip(links, index, self.repair)))
     }

@@ -126,7 +126,6 @@ pub struct Number {
 
 impl Number {
     /// The nonce: the link in the first four bytes, the link's number in the other eight, big-endian.
-    #[must_use]
     pub fn nonce(self) -> [u8; 12] {
         let mut nonce = [0; 12];
         nonce[3] = self.link;

@@ -26,12 +26,12 @@ pub(crate) mod seats;
 mod segment;
 pub(crate) mod transmit;
 
-use crate::counters::Counters;
 use crate::fdb::view::View;
-use crate::gate;
 use crate::link::Links;
+use crate::outputs::counters::Counters;
 use crate::policy::class::{Class, Policies};
 use crate::policy::classify::Mac;
+use crate::policy::gate;
 use crate::policy::{PolicyKind, PolicyOptions};
 use crate::send::deferred::Deferred;
 use crate::send::far::FarLinks;
@@ -62,7 +62,6 @@ pub(crate) struct Around<'a> {
     pub(crate) now: Instant,
 }
 
-/// What is kept of each peer.
 #[derive(Debug, Default)]
 struct Peer {
     /// The number of the next cell of each lane to it.
@@ -85,7 +84,6 @@ pub(crate) struct Sender {
     deferred: Deferred,
     /// What has left the queue, or is to leave again.
     departing: Departing,
-    /// The batch that the I/O is sending.
     flight: Option<Flight>,
     fit: Fit,
     reading: Reading,
@@ -116,7 +114,6 @@ impl Sender {
         }
     }
 
-    /// Writes to all memory that is set aside for cells.
     pub(crate) fn touch_memory(&mut self) {
         self.ring.touch();
     }
@@ -178,7 +175,6 @@ impl Sender {
         self.refit_cells(around.now, around.links, around.sessions);
     }
 
-    /// Frames are distributed by another policy, from the next batch on.
     pub(crate) fn set_policy(&mut self, kind: PolicyKind) {
         self.policies.set(kind);
     }
@@ -193,9 +189,8 @@ impl Sender {
         self.policies.kind()
     }
 
-    /// The next gate of the device that is to be closed or opened.
     pub(crate) fn poll_gate(&mut self) -> Option<gate::Change> {
-        self.queue.poll_gate()
+        self.queue.gates.pop()
     }
 
     /// Bytes of the largest cell that is made now.
@@ -210,7 +205,7 @@ impl Sender {
 
     /// Whether cells of another size still have to leave.
     pub(crate) fn is_changing(&self) -> bool {
-        self.fit.is_changing()
+        self.fit.is_changing
     }
 
     /// Whether cells wait to leave.
@@ -228,7 +223,6 @@ impl Sender {
         self.departing.again.len() + self.departing.parked.again.len()
     }
 
-    /// Frames for peers that make way for their successors.
     pub(crate) fn deferred(&self) -> &Deferred {
         &self.deferred
     }

@@ -69,7 +69,6 @@ impl Sessions {
         self.sealed.resize(SEALED_MAX, 0);
     }
 
-    /// This node.
     pub(crate) fn node(&self) -> NodeId {
         self.node
     }
@@ -87,7 +86,6 @@ impl Sessions {
         &mut self.table
     }
 
-    /// The place of the accepted group key that made a tag.
     pub(crate) fn tagged_by(&self, covered: &[u8], tag: &[u8; TAG]) -> Option<usize> {
         self.security.as_ref()?.tagged_by(covered, tag)
     }

@@ -55,7 +55,6 @@ const BUFFERS: u16 = 128;
 impl Settings {
     /// A node with one worker, no name and no group, with the default policy, repair, and room for 10 Gbit/s. Its
     /// forwarding database is small and its own.
-    #[must_use]
     pub fn new(node: NodeId, incarnation: u64, links: Vec<LinkSettings>) -> Self {
         Self {
             node,

@@ -11,26 +11,22 @@ pub struct Instant(u64);
 
 impl Instant {
     /// The point `nanos` nanoseconds after the clock's zero.
-    #[must_use]
     pub const fn from_nanos(nanos: u64) -> Self {
         Self(nanos)
     }
 
     /// Nanoseconds since the clock's zero.
-    #[must_use]
     pub const fn as_nanos(self) -> u64 {
         self.0
     }
 
     /// Microseconds since the clock's zero, modulo 2^32 (71 minutes): the form in which times travel.
-    #[must_use]
     #[expect(clippy::cast_possible_truncation, reason = "times on the wire wrap on purpose")]
     pub const fn as_wire_micros(self) -> u32 {
         (self.0 / 1_000) as u32
     }
 
     /// How long ago `earlier` was; zero when it lies in the future.
-    #[must_use]
     pub const fn since(self, earlier: Self) -> Duration {
         Duration::from_nanos(self.0.saturating_sub(earlier.0))
     }
@@ -53,13 +49,11 @@ impl Sub<Duration> for Instant {
 }
 
 /// A duration in nanoseconds, at most the 584 years that 64 bits hold.
-#[must_use]
 pub fn nanos(duration: Duration) -> u64 {
     u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
 }
 
 /// A duration in microseconds as it travels: at most the 71 minutes that 32 bits hold.
-#[must_use]
 pub fn wire_micros(duration: Duration) -> u32 {
     u32::try_from(duration.as_micros()).unwrap_or(u32::MAX)
 }

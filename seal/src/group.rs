@@ -82,7 +82,6 @@ impl Group {
     ///
     /// # Panics
     /// Without a key.
-    #[must_use]
     pub fn new(group_keys: &[[u8; GROUP_KEY]], cipher: Cipher, random: Random) -> Self {
         assert!(!group_keys.is_empty(), "a group has a key");
         Self {

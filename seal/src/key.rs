@@ -21,7 +21,6 @@ impl Cipher {
     pub const ALL: [Self; 3] = [Self::Aes256Gcm, Self::ChaCha20Poly1305, Self::Aegis128L];
 
     /// The fastest one on this processor.
-    #[must_use]
     pub fn fastest() -> Self {
         Self::fastest_here().unwrap_or(Self::ChaCha20Poly1305)
     }
@@ -48,7 +47,6 @@ impl Cipher {
     }
 
     /// A key for one direction, from its 32 bytes.
-    #[must_use]
     pub fn key(self, bytes: &[u8; 32]) -> Box<dyn Key> {
         match self {
             Self::Aes256Gcm => Box::new(CellKey::new(&AES_256_GCM, bytes)),
@@ -58,7 +56,6 @@ impl Cipher {
     }
 
     /// The name in files, flags and the status.
-    #[must_use]
     pub fn name(self) -> &'static str {
         match self {
             Self::Aes256Gcm => "aes-256-gcm",

@@ -4,14 +4,12 @@ use aws_lc_rs::digest::{SHA256, digest};
 use zeroize::Zeroizing;
 
 /// 32 random bytes from the operating system; `None`: it has none.
-#[must_use]
 pub fn random() -> Option<Zeroizing<[u8; 32]>> {
     let mut bytes = Zeroizing::new([0; 32]);
     aws_lc_rs::rand::fill(&mut *bytes).ok().map(|()| bytes)
 }
 
 /// The SHA-256 (FIPS 180-4) of some bytes.
-#[must_use]
 pub fn sha256(bytes: &[u8]) -> [u8; 32] {
     let mut hash = [0; 32];
     hash.copy_from_slice(digest(&SHA256, bytes).as_ref());
@@ -31,7 +29,6 @@ enum Source {
 impl Random {
     /// The operating system's. The first draw of a process seeds the library's generator from the kernel's; it is made here, for later it
     /// would delay a handshake.
-    #[must_use]
     pub fn system() -> Self {
         let mut random = Self(Source::System);
         random.draw();
@@ -39,7 +36,6 @@ impl Random {
     }
 
     /// The same bytes for the same seed: for runs that are to be repeated, never for secrets.
-    #[must_use]
     pub fn seeded(seed: u64) -> Self {
         let mut bytes = [0; 32];
         bytes[..8].copy_from_slice(&seed.to_be_bytes());

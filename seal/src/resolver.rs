@@ -60,7 +60,6 @@ impl types::Random for Random {
 }
 
 /// The public part of a key of X25519; any 32 bytes are a secret part.
-#[must_use]
 pub fn public_key(secret: &[u8; 32]) -> PublicKey {
     let mut pair = Curve25519::default();
     pair.set(secret);

@@ -50,7 +50,6 @@ pub struct Receiver {
     back: Window,
     /// The incarnation of the sender that is followed; 0 before it was seen.
     epoch: u32,
-    /// Units that are taken.
     taken: u32,
     /// Units that the sender had written when its count was read last.
     seen: u32,

@@ -13,30 +13,16 @@ use crate::router::{Drops, RouterSettings};
 use crate::swarm::{Plan, TROUBLE_ENDS};
 use core::time::Duration;
 
-/// Runs in a million in which a worker is slow, and in which one is late.
+/// Runs in a million with each adversity.
 const SLOW: u32 = 60_000;
 const LATE: u32 = 40_000;
-/// Runs in a million in which hosts behind a bridge send from many addresses.
 const STORM: u32 = 15_000;
-/// Runs in a million with a flow that never backs off, above what the links carry.
 const RELENTLESS: u32 = 60_000;
-/// Runs in a million in which one node's cables are far slower than those of the others.
 const SLOW_PEER: u32 = 40_000;
-/// Runs in a million in which a member is hostile.
 const HOSTILE: u32 = 100_000;
-/// The deeds of the member in such runs.
-pub const DEEDS: &[Deed] = &Deed::ALL;
-
-/// Runs in a million in which nodes drain links, all of them perhaps.
 const DRAINED: u32 = 60_000;
-
-/// Runs in a million in which routers' queues stand behind the NICs of some links.
 const ROUTERS: u32 = 60_000;
-
-/// Runs in a million in which some links carry less than their NICs take.
 const NARROW: u32 = 100_000;
-
-/// Runs in a million with routers whose rates follow a radio link's, with such that send in turns, and with flows of others in them.
 const RADIO: u32 = 30_000;
 const TURNS: u32 = 30_000;
 const COMPETING: u32 = 30_000;
@@ -129,9 +115,7 @@ fn slow_peer(random: &mut Random, plan: &mut Plan) {
 /// Links, each by chance, whose NICs are faster than what follows. The rings are as short as behind slow cables.
 fn routers(random: &mut Random, plan: &mut Plan) {
     plan.topology.nodes.iter_mut().for_each(|node| node.slots = 512);
-    let links = plan.topology.nodes[0].cables.iter().map(|cable| cable.link).max().unwrap_or_default();
-    for link in 0..=links {
-        let mut own = random.fork();
+    for (link, mut own) in each_link(random, plan) {
         if own.chance(300_000) {
             continue;
         }
@@ -192,9 +176,7 @@ fn each_router(plan: &mut Plan, change: impl Fn(&mut RouterSettings)) {
 /// Links, each by chance, that carry less than their NICs take: always, or for a while. A path that becomes narrow in silence loses the
 /// first frames that are long.
 fn narrow(random: &mut Random, plan: &mut Plan) {
-    let links = plan.topology.nodes[0].cables.iter().map(|cable| cable.link).max().unwrap_or_default();
-    for link in 0..=links {
-        let mut own = random.fork();
+    for (link, mut own) in each_link(random, plan) {
         if own.chance(300_000) {
             continue;
         }
@@ -208,9 +190,7 @@ fn narrow(random: &mut Random, plan: &mut Plan) {
 
 /// Links, each by chance, that a node drains for a while.
 fn drained(random: &mut Random, plan: &mut Plan) {
-    let links = plan.topology.nodes[0].cables.iter().map(|cable| cable.link).max().unwrap_or_default();
-    for link in 0..=links {
-        let mut own = random.fork();
+    for (link, mut own) in each_link(random, plan) {
         let begins = own.span(Duration::ZERO..=TROUBLE_ENDS * 3 / 4);
         let ends = Some(begins + own.span(Duration::from_millis(1)..=TROUBLE_ENDS / 4));
         let node = node(&mut own, plan);
@@ -225,8 +205,14 @@ fn hostile(random: &mut Random, plan: &mut Plan) {
     let node = node(random, plan);
     plan.topology.nodes[usize::from(node)].may_be_hostile = true;
     let every = random.span(Duration::from_millis(1)..=Duration::from_millis(10));
-    let deeds = (0..random.within(1..=3)).map(|_| random.pick(DEEDS)).collect();
+    let deeds = (0..random.within(1..=3)).map(|_| random.pick(&Deed::ALL)).collect();
     plan.hostility = Some(Hostility { node, after: Duration::from_millis(30), every, deeds });
+}
+
+/// The links, each with a stream of its own.
+fn each_link(random: &mut Random, plan: &Plan) -> Vec<(u8, Random)> {
+    let last = plan.topology.nodes[0].cables.iter().map(|cable| cable.link).max().unwrap_or_default();
+    (0..=last).map(|link| (link, random.fork())).collect()
 }
 
 fn node(random: &mut Random, plan: &Plan) -> u8 {

@@ -1,4 +1,4 @@
-//! The agenda: the queue of events that drives the world.
+//! The agenda: the time, and the queue of events that drives the world.
 //!
 //! Invariant: events come out by time, and those of one time in the order in which they went in, so that a run is the
 //! same each time.
@@ -6,14 +6,11 @@
 use crate::cable::{Passage, Place};
 use crate::competitor::Fate;
 use crate::fault::Fault;
-use std::cmp::{Ordering, Reverse};
-use std::collections::BinaryHeap;
+use std::collections::BTreeMap;
 use tabane_proto::{Instant, PolicyKind};
 
 /// Something that happens to one part of the world.
-#[derive(Debug)]
 pub(crate) enum Event {
-    /// A node's worker starts.
     Start(u8),
     /// A datagram has arrived at its switch.
     Switch(Passage),
@@ -21,90 +18,51 @@ pub(crate) enum Event {
     Router(Place, u64),
     /// A competing flow that shares a router's queue begins, or gets the acknowledgement or the loss of a segment.
     Competitor(Place, Fate),
-    /// A NIC interrupts.
     Interrupt(Place),
-    /// A socket that was full can be written.
     Writable(Place),
     /// A NIC's carrier has changed, and the kernel signals it to the node.
     Carrier(Place, bool),
-    /// A node's timer has run out.
     Timer(u8),
     /// A worker that was busy, or is woken late, takes its turn.
     Wake(u8),
-    /// A flow's next frames are due.
     Flow(usize),
-    /// A flow ends.
     FlowEnd(usize),
-    /// A fault begins or ends.
     Fault(Fault, bool),
-    /// A node's policy is changed.
     Policy(u8, PolicyKind),
-    /// A stranger puts something on a link.
     Injection,
-    /// The hostile member sends something.
     Deed,
 }
 
 /// Events in the order of their time.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub(crate) struct Agenda {
-    entries: BinaryHeap<Reverse<Entry>>,
+    pub(crate) now: Instant,
+    /// By time and number.
+    events: BTreeMap<(Instant, u64), Event>,
     /// Events that were put in since the beginning.
     count: u64,
 }
 
 impl Agenda {
     pub(crate) fn push(&mut self, at: Instant, event: Event) {
-        self.entries.push(Reverse(Entry { at, number: self.count, event }));
+        self.events.insert((at, self.count), event);
         self.count += 1;
     }
 
-    /// Takes the next event, if it happens by `until`.
-    pub(crate) fn pop(&mut self, until: Instant) -> Option<(Instant, Event)> {
-        if self.entries.peek()?.0.at > until {
-            return None;
-        }
-        self.entries.pop().map(|Reverse(entry)| (entry.at, entry.event))
+    /// Goes on to the next event, or to `until` if none happens by then.
+    pub(crate) fn pop(&mut self, until: Instant) -> Option<Event> {
+        let first = self.events.first_entry().filter(|first| first.key().0 <= until);
+        let at = first.as_ref().map_or(until, |first| first.key().0);
+        debug_assert!(at >= self.now, "time goes forward");
+        self.now = at;
+        first.map(|first| first.remove())
     }
 
     /// Events that wait, for statistics.
     pub(crate) fn waiting(&self) -> impl Iterator<Item = &Event> {
-        self.entries.iter().map(|Reverse(entry)| &entry.event)
+        self.events.values()
     }
 }
-
-#[derive(Debug)]
-struct Entry {
-    at: Instant,
-    number: u64,
-    event: Event,
-}
-
-impl Entry {
-    fn key(&self) -> (Instant, u64) {
-        (self.at, self.number)
-    }
-}
-
-impl Ord for Entry {
-    fn cmp(&self, other: &Self) -> Ordering {
-        self.key().cmp(&other.key())
-    }
-}
-
-impl PartialOrd for Entry {
-    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
-        Some(self.cmp(other))
-    }
-}
-
-impl PartialEq for Entry {
-    fn eq(&self, other: &Self) -> bool {
-        self.key() == other.key()
-    }
-}
-
-impl Eq for Entry {}
 
 #[cfg(test)]
 mod tests {
@@ -118,10 +76,10 @@ mod tests {
             agenda.push(at(time), Event::Timer(node));
         }
         let mut order = Vec::new();
-        while let Some((_, Event::Timer(node))) = agenda.pop(at(4)) {
+        while let Some(Event::Timer(node)) = agenda.pop(at(4)) {
             order.push(node);
         }
         assert_eq!(order, [1, 3], "later events stay");
-        assert_eq!(agenda.waiting().count(), 2);
+        assert_eq!((agenda.now, agenda.waiting().count()), (at(4), 2));
     }
 }

@@ -14,28 +14,23 @@ use std::collections::VecDeque;
 use std::rc::Rc;
 use tabane_proto::Instant;
 
-/// The UDP port of every endpoint.
 const UDP_PORT: u16 = 7420;
 
 /// A nic of a node: the end of a cable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Place {
-    /// The node.
     pub node: u8,
-    /// Its nic.
     pub nic: u8,
 }
 
 impl Place {
     /// Its endpoint: `fd00::node:nic`.
-    #[must_use]
     pub fn endpoint(self) -> SocketAddr {
         let address = Ipv6Addr::new(0xfd00, 0, 0, 0, 0, 0, self.node.into(), self.nic.into());
         SocketAddr::new(IpAddr::V6(address), UDP_PORT)
     }
 
     /// The place of an endpoint, if it is one.
-    #[must_use]
     pub fn of(endpoint: SocketAddr) -> Option<Self> {
         let IpAddr::V6(address) = endpoint.ip() else { return None };
         let [0xfd00, 0, 0, 0, 0, 0, node, nic] = address.segments() else { return None };
@@ -65,13 +60,11 @@ pub(crate) struct Arrival {
     pub(crate) at: Instant,
     /// The address that it claims to come from.
     pub(crate) from: Place,
-    /// A stranger put it there.
     pub(crate) is_injected: bool,
     pub(crate) bytes: Rc<[u8]>,
 }
 
 /// A cable with its NIC.
-#[derive(Debug)]
 pub(crate) struct Cable {
     pub(crate) link: LinkNumber,
     /// From the node to the switch.
@@ -89,7 +82,7 @@ pub(crate) struct Cable {
     /// Bytes that the NIC takes now: the socket's send buffer.
     send_buffer: u64,
     coalesce: Coalesce,
-    ring: VecDeque<Arrival>,
+    pub(crate) ring: VecDeque<Arrival>,
     interrupt_at: Option<Instant>,
 }
 
@@ -124,7 +117,7 @@ impl Cable {
 
     /// Sets the send buffer, within what the NIC takes.
     pub(crate) fn set_send_buffer(&mut self, bytes: u64) {
-        self.send_buffer = bytes.min(self.up.queue());
+        self.send_buffer = bytes.min(self.up.way.queue);
     }
 
     /// Whether the send buffer takes another batch, whatever its size: what a socket does (`sock_alloc_send_pskb`).
@@ -165,11 +158,6 @@ impl Cable {
         }
         self.interrupt_at = Some(due);
         Some(due)
-    }
-
-    /// Datagrams in the ring, or on their way there.
-    pub(crate) fn in_ring(&self) -> u64 {
-        self.ring.len() as u64
     }
 
     /// Datagrams on their way are lost; returns how many.

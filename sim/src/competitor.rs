@@ -20,7 +20,6 @@ pub struct CompetitorSettings {
     pub begins: Duration,
 }
 
-/// What happens to a competing flow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Fate {
     Begins,
@@ -28,13 +27,11 @@ pub(crate) enum Fate {
     Dropped,
 }
 
-/// The sender.
 #[derive(Debug)]
 pub(crate) struct Competitor {
     pub(crate) settings: CompetitorSettings,
     window: Cubic,
     in_flight: f64,
-    /// It sends nothing more.
     ended: bool,
     /// Segments that left the router.
     pub(crate) passed: u64,
@@ -54,7 +51,6 @@ impl Competitor {
         sends
     }
 
-    /// It sends nothing more.
     pub(crate) fn end(&mut self) {
         self.ended = true;
     }

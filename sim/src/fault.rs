@@ -8,7 +8,6 @@ use core::time::Duration;
 /// Which cables of a link a fault concerns: one node's, or all.
 pub type Where = Option<NodeNumber>;
 
-/// What goes wrong.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
     /// Nothing passes in either direction, and the carrier stays: a dead switch behind a live nic.
@@ -44,8 +43,6 @@ pub enum Fault {
 }
 
 impl Fault {
-    /// The link that it concerns.
-    #[must_use]
     pub fn link(self) -> Option<LinkNumber> {
         match self {
             Self::BlackHole(link, _)
@@ -63,13 +60,10 @@ impl Fault {
     }
 }
 
-/// A fault with its time.
 #[derive(Clone, Copy, Debug)]
 pub struct FaultPeriod {
-    /// What goes wrong.
     pub fault: Fault,
     /// When it begins, since the beginning of the world.
     pub begins: Duration,
-    /// When it ends, if it does.
     pub ends: Option<Duration>,
 }

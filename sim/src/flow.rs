@@ -8,26 +8,20 @@ use crate::topology::NodeNumber;
 use core::time::Duration;
 use tabane_proto::wire::record::FRAME_MAX;
 
-/// The settings of a flow.
 #[derive(Clone, Copy, Debug)]
 pub struct Flow {
-    /// The node that sends.
     pub from: NodeNumber,
     /// The node that receives; `None`: everyone else, by the broadcast address.
     pub to: Option<NodeNumber>,
-    /// What its frames look like.
     pub heading: Heading,
-    /// How long they are.
     pub sizes: Sizes,
     /// When the host sends them.
     pub pace: Pace,
-    /// How many they are at most.
     pub frames: u32,
 }
 
 impl Flow {
     /// A flow of superframes that always has one more, as a bulk transfer over TCP has.
-    #[must_use]
     pub fn bulk(from: NodeNumber, to: NodeNumber) -> Self {
         Self {
             from,
@@ -40,7 +34,6 @@ impl Flow {
     }
 
     /// A frame of this length each `every`.
-    #[must_use]
     pub fn steady(from: NodeNumber, to: NodeNumber, length: usize, every: Duration) -> Self {
         let pace = Pace::Bursts { every, frames: 1 };
         Self { sizes: Sizes::Fixed(length), pace, ..Self::bulk(from, to) }
@@ -53,43 +46,31 @@ impl Flow {
     }
 
     /// Messages, with a window of 256 KB, as superframes and a shorter frame behind them.
-    #[must_use]
     pub fn messages(from: NodeNumber, to: NodeNumber) -> Self {
         Self { pace: Pace::Messages { frames: 4 }, ..Self::bulk(from, to) }
     }
 }
 
-/// When a flow's frames are sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Pace {
     /// Whenever the bundle takes one, with a pause after the bundle had to drop a frame.
     Greedy,
     /// So many are on their way: the next when one is delivered, or is lost, as a window of TCP does.
-    Window {
-        /// On their way.
-        frames: u16,
-    },
+    Window { frames: u16 },
     /// As many as the window of a sender with CUBIC allows, which begins with a slow start: what comes is acknowledged by a small
     /// frame back.
     Cubic,
     /// Those of messages, whose lengths [`crate::world::World::send`] tells: so many are on their way, and a lost one is sent
     /// again when a later one has come.
-    Messages {
-        /// On their way.
-        frames: u16,
-    },
+    Messages { frames: u16 },
     /// So many at once, again and again.
     Bursts {
         /// From burst to burst.
         every: Duration,
-        /// In one burst.
         frames: u16,
     },
     /// One; the next when its answer, a frame as long the other way, has arrived, or after a timeout.
-    Asking {
-        /// The timeout.
-        timeout: Duration,
-    },
+    Asking { timeout: Duration },
     /// When the flow that it answers has delivered a frame. No flow begins with this pace: it is made beside its
     /// question's.
     Answering,
@@ -107,8 +88,6 @@ pub enum Sizes {
 }
 
 impl Sizes {
-    /// The length of one frame.
-    #[must_use]
     pub fn length(self, id: FrameId) -> usize {
         let chance = mix(u64::from(id.flow).rotate_left(40) ^ u64::from(id.number) ^ 0x5153);
         let any = |longest: usize| {
@@ -128,8 +107,6 @@ impl Sizes {
         }
     }
 
-    /// The average length, roughly.
-    #[must_use]
     pub fn average(self) -> usize {
         match self {
             Self::Fixed(length) => length,

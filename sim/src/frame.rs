@@ -18,7 +18,6 @@ use tabane_proto::wire::record::{FRAME_MAX, VNET};
 /// Which frame it is: the flow, and its number in it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FrameId {
-    /// The flow.
     pub flow: u16,
     /// Counts the flow's frames, from 0.
     pub number: u32,
@@ -47,7 +46,6 @@ pub enum Heading {
     Bridged,
 }
 
-/// Bytes of flow and number.
 const ID: usize = 6;
 /// The shortest frame: Ethernet's, without its checksum.
 pub const SHORTEST: usize = 60;
@@ -55,9 +53,7 @@ pub const SHORTEST: usize = 60;
 const EXPERIMENTAL: u16 = 0x88b5;
 const UDP: u8 = 17;
 const TCP: u8 = 6;
-/// Bytes of Ethernet, IPv4 and TCP headers.
 const TCP_HEADERS: usize = 54;
-/// Payload of a segment.
 const SEGMENT: u16 = 1_400;
 
 /// The sender, the receiver and the headers of a frame.
@@ -190,7 +186,6 @@ fn heading(envelope: Envelope, id: FrameId, bytes: &mut Vec<u8>) {
     }
 }
 
-/// The MAC address of a node's device.
 pub(crate) fn mac(node: u8) -> [u8; 6] {
     [2, 0, 0, 0, 1, node]
 }

@@ -35,7 +35,6 @@ use way::{Lanes, Way};
 /// The first bytes of the MAC addresses of its hosts.
 pub(crate) const HOSTILE_HOSTS: [u8; 2] = [6, 0x66];
 
-/// What the member does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Deed {
     /// A record as long as there is, a byte in each cell.
@@ -67,7 +66,6 @@ pub enum Deed {
 }
 
 impl Deed {
-    /// All of them.
     pub const ALL: [Self; 13] = [
         Self::Crumbs,
         Self::Records,
@@ -85,29 +83,22 @@ impl Deed {
     ];
 }
 
-/// Who is hostile, and how.
 #[derive(Clone, Debug)]
 pub struct Hostility {
-    /// The member.
     pub node: NodeNumber,
     /// When it begins, after the run makes it hostile: it has to watch how its bundle joins.
     pub after: Duration,
     /// From one deed to the next, on average.
     pub every: Duration,
-    /// What to choose from.
     pub deeds: Vec<Deed>,
 }
 
-/// A cell that the member sends.
-#[derive(Debug)]
 pub(crate) struct Said {
     pub(crate) from: Place,
     pub(crate) to: Place,
     pub(crate) bytes: Vec<u8>,
 }
 
-/// The hostile member.
-#[derive(Debug)]
 pub struct Member {
     random: Random,
     /// The cells that its bundle seals.
@@ -120,12 +111,11 @@ pub struct Member {
     /// What it has read of all nodes' cells.
     clear: InTheClear,
     /// Cells that it has said beside its bundle.
-    said: u64,
+    pub(crate) said: u64,
 }
 
 impl Member {
     /// One among so many nodes, not hostile yet.
-    #[must_use]
     pub fn new(nodes: usize, random: Random) -> Self {
         let lanes = vec![Lanes::default(); nodes];
         let (tap, clear) = (Tap::default(), InTheClear::default());
@@ -138,17 +128,10 @@ impl Member {
     }
 
     /// Notes of the cells that nodes seal which may become hostile.
-    #[must_use]
     pub fn tap(&self) -> Tap {
         self.tap.clone()
     }
 
-    /// Cells that it has said beside its bundle.
-    pub(crate) fn said(&self) -> u64 {
-        self.said
-    }
-
-    /// When it acts next.
     pub(crate) fn next(&mut self, now: Instant) -> Option<Instant> {
         let every = self.hostility.as_ref()?.every;
         Some(now + self.random.span(Duration::from_nanos(1)..=2 * every))
@@ -179,7 +162,6 @@ impl Member {
         }
     }
 
-    /// A node receives a cell.
     pub fn watch_received(&mut self, to: Place, from: Place, cell: &[u8]) {
         if !self.is(to.node) {
             return;

@@ -19,10 +19,8 @@ const REMEMBERED: usize = 32;
 /// Cells of any age that are kept.
 const RECORDED: usize = 256;
 
-/// What the stranger does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Injection {
-    /// Random bytes.
     Noise,
     /// The header of a cell of a session that does not exist, and random bytes.
     Stranger,
@@ -47,12 +45,10 @@ impl Injection {
     pub const HOSTILE: [Self; 3] = [Self::Flipped, Self::Forged, Self::Recorded];
 }
 
-/// How often the stranger does what.
 #[derive(Clone, Debug)]
 pub struct InjectionSettings {
     /// From one to the next, on average.
     pub every: Duration,
-    /// What to choose from.
     pub choices: Vec<Injection>,
 }
 
@@ -69,8 +65,6 @@ impl InjectionSettings {
     }
 }
 
-/// The stranger.
-#[derive(Debug)]
 pub(crate) struct Injector {
     random: Random,
     places: Vec<Place>,
@@ -79,7 +73,6 @@ pub(crate) struct Injector {
     settings: Option<InjectionSettings>,
     recent: VecDeque<(Place, Arrival)>,
     recorded: Vec<(Place, Arrival)>,
-    /// What was injected.
     done: Vec<Injection>,
 }
 
@@ -99,12 +92,10 @@ impl Injector {
         self.settings = settings;
     }
 
-    /// How often something was injected.
     pub(crate) fn count(&self, kind: Injection) -> u64 {
         self.done.iter().filter(|done| **done == kind).count() as u64
     }
 
-    /// When to act next.
     pub(crate) fn next(&mut self, now: Instant) -> Option<Instant> {
         let every = self.settings.as_ref()?.every;
         Some(now + self.random.span(Duration::from_nanos(1)..=2 * every))

@@ -23,6 +23,10 @@
 //! A plan may have adversities beside its faults ([`adversity`]), a hostile member among them ([`hostile`]).
 
 #![forbid(unsafe_code)]
+#![expect(
+    missing_docs,
+    reason = "no other repository uses this crate, and what a name says is not said again"
+)]
 
 pub mod adversity;
 mod agenda;
@@ -33,7 +37,6 @@ pub mod fault;
 pub mod flow;
 pub mod frame;
 pub mod hostile;
-mod hotplug;
 pub mod injector;
 pub mod many;
 pub mod network;

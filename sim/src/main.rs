@@ -89,7 +89,7 @@ fn run_many(seeds: Range<u64>, threads: usize, failures: usize) -> bool {
         let mut reported = reported.lock().expect("runs do not panic");
         if reported.elapsed() >= PROGRESS_EVERY {
             *reported = Instant::now();
-            let (done, seconds) = (outcome.statistics.runs(), began.elapsed().as_secs_f64());
+            let (done, seconds) = (outcome.statistics.runs, began.elapsed().as_secs_f64());
             let left = seconds / done as f64 * (count - done) as f64;
             println!("{done} of {count} seeds, {seconds:.0} s, {left:.0} s left");
         }

@@ -13,7 +13,6 @@ const NO_PANIC: &str = "runs do not panic";
 /// What became of many seeds.
 #[derive(Debug, Default)]
 pub struct Outcome {
-    /// The sums.
     pub statistics: Statistics,
     /// The seeds that failed, and what did not hold.
     pub failed: BTreeMap<u64, Violation>,
@@ -51,8 +50,6 @@ pub fn run(
     outcome.into_inner().expect(NO_PANIC)
 }
 
-/// How many threads run at once.
-#[must_use]
 pub fn processors() -> usize {
     thread::available_parallelism().map_or(1, usize::from)
 }

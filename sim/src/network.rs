@@ -17,20 +17,17 @@ use core::net::SocketAddr;
 use core::time::Duration;
 use std::collections::VecDeque;
 use std::rc::Rc;
-use tabane_proto::{Instant, Outcome};
+use tabane_proto::Outcome;
 
 /// Datagrams that did not arrive, by cause.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Losses {
-    /// Chance.
     pub chance: u64,
     /// An outage, or a cable without carrier.
     pub outage: u64,
     /// The switch's queue was full.
     pub switch_queue: u64,
-    /// A router dropped it.
     pub router: u64,
-    /// It was longer than what passes.
     pub too_long: u64,
     /// The kernel had no memory.
     pub send_buffer: u64,
@@ -58,15 +55,11 @@ impl Losses {
         .into_iter()
     }
 
-    /// All of them.
-    #[must_use]
     pub fn total(&self) -> u64 {
         self.named().map(|(_, count)| count).sum()
     }
 }
 
-/// All cables.
-#[derive(Debug)]
 pub(crate) struct Network {
     /// By node, by nic.
     cables: Vec<Vec<Cable>>,
@@ -113,14 +106,14 @@ impl Network {
     }
 
     /// Sets rate, delay, jitter, loss and queue of a link's cables.
-    pub(crate) fn set_link(&mut self, agenda: &mut Agenda, now: Instant, number: LinkNumber, link: &Link) {
+    pub(crate) fn set_link(&mut self, agenda: &mut Agenda, number: LinkNumber, link: &Link) {
         let CableSettings { up, down, router, .. } = link.cable(number);
         for place in self.places(number, None) {
             let cable = self.cable(place);
             cable.up.set_way(up);
             cable.down.set_way(down);
             if let (Some(own), Some(router)) = (&mut cable.router, router)
-                && let Some(at) = own.set(now, &router)
+                && let Some(at) = own.set(agenda.now, &router)
             {
                 agenda.push(at, Event::Router(place, own.turn));
             }
@@ -128,42 +121,29 @@ impl Network {
     }
 
     /// A link's routers have another rate, or their own again.
-    pub(crate) fn set_rate(
-        &mut self,
-        agenda: &mut Agenda,
-        now: Instant,
-        number: LinkNumber,
-        rate: Option<u64>,
-    ) {
+    pub(crate) fn set_rate(&mut self, agenda: &mut Agenda, number: LinkNumber, rate: Option<u64>) {
         for place in self.places(number, None) {
             let Some(router) = &mut self.cable(place).router else { continue };
-            if let Some(at) = router.set_rate(now, rate) {
+            if let Some(at) = router.set_rate(agenda.now, rate) {
                 agenda.push(at, Event::Router(place, router.turn));
             }
         }
     }
 
-    /// Flows that compete send nothing more.
     pub(crate) fn end_rivals(&mut self) {
         let routers = self.cables.iter_mut().flatten().filter_map(|cable| cable.router.as_mut());
         routers.filter_map(|router| router.competitor.as_mut()).for_each(Competitor::end);
     }
 
-    /// An outage begins: datagrams on their way from the switch are lost.
-    pub(crate) fn lose_what_is_coming(&mut self, now: Instant, place: Place) {
-        self.losses.outage += self.cable(place).lose_what_is_coming(now);
-    }
-
     /// Datagrams in the rings of NICs, or on their way there.
     pub(crate) fn in_rings(&self) -> u64 {
-        self.cables.iter().flatten().map(Cable::in_ring).sum()
+        self.cables.iter().flatten().map(|cable| cable.ring.len() as u64).sum()
     }
 
     /// A node sends one cell each `segment` bytes.
     pub(crate) fn send(
         &mut self,
         agenda: &mut Agenda,
-        now: Instant,
         from: Place,
         to: SocketAddr,
         bytes: &[u8],
@@ -173,7 +153,7 @@ impl Network {
         if !cable.has_carrier() {
             return Outcome::Refused;
         }
-        if !cable.is_writable(now) {
+        if !cable.is_writable(agenda.now) {
             agenda.push(cable.writable_at(), Event::Writable(from));
             return Outcome::Full;
         }
@@ -185,7 +165,7 @@ impl Network {
             return Outcome::Lost;
         }
         for cell in bytes.chunks(segment) {
-            self.put(agenda, now, Passage { from, to: Place::of(to), bytes: Rc::from(cell) });
+            self.put(agenda, Passage { from, to: Place::of(to), bytes: Rc::from(cell) });
         }
         Outcome::Sent
     }
@@ -194,7 +174,6 @@ impl Network {
     pub(crate) fn send_control(
         &mut self,
         agenda: &mut Agenda,
-        now: Instant,
         from: Place,
         to: Option<SocketAddr>,
         bytes: &[u8],
@@ -206,33 +185,33 @@ impl Network {
             self.losses.outage += 1;
             return Outcome::Refused;
         }
-        if !cable.is_writable(now) {
+        if !cable.is_writable(agenda.now) {
             agenda.push(cable.writable_at(), Event::Writable(from));
             return Outcome::Full;
         }
-        self.put(agenda, now, Passage { from, to, bytes: Rc::from(bytes) });
+        self.put(agenda, Passage { from, to, bytes: Rc::from(bytes) });
         Outcome::Sent
     }
 
-    fn put(&mut self, agenda: &mut Agenda, now: Instant, passage: Passage) {
+    fn put(&mut self, agenda: &mut Agenda, passage: Passage) {
         self.put_in += 1;
         let Self { cables, random, .. } = self;
         let cable = &mut cables[usize::from(passage.from.node)][usize::from(passage.from.nic)];
-        let at = cable.up.push(now, passage.bytes.len(), random);
+        let at = cable.up.push(agenda.now, passage.bytes.len(), random);
         agenda.push(at, Event::Switch(passage));
     }
 
     /// A member puts a cell on its cable beside its bundle, if that is writable.
-    pub(crate) fn put_anyway(&mut self, agenda: &mut Agenda, now: Instant, said: Said) {
+    pub(crate) fn put_anyway(&mut self, agenda: &mut Agenda, said: Said) {
         let Said { from, to, bytes } = said;
         let cable = self.cable(from);
-        if cable.has_carrier() && cable.is_writable(now) {
-            self.put(agenda, now, Passage { from, to: Some(to), bytes: Rc::from(bytes) });
+        if cable.has_carrier() && cable.is_writable(agenda.now) {
+            self.put(agenda, Passage { from, to: Some(to), bytes: Rc::from(bytes) });
         }
     }
 
     /// A datagram has arrived at its switch, which passes it on.
-    pub(crate) fn switch(&mut self, agenda: &mut Agenda, now: Instant, passage: &Passage) {
+    pub(crate) fn switch(&mut self, agenda: &mut Agenda, passage: &Passage) {
         let cable = self.cable(passage.from);
         let link = cable.link;
         if cable.up.is_out() {
@@ -244,29 +223,29 @@ impl Network {
             others.retain(|place| place.node != passage.from.node);
             self.put_in = self.put_in + others.len() as u64 - 1;
             for to in others {
-                self.pass_down(agenda, now, passage, to);
+                self.pass_down(agenda, passage, to);
             }
             return;
         };
         assert_eq!(self.cable(to).link, link, "nodes address only from whom they received on that link");
-        self.pass_down(agenda, now, passage, to);
+        self.pass_down(agenda, passage, to);
     }
 
     /// A datagram goes to a node, by way of the router if there is one.
-    fn pass_down(&mut self, agenda: &mut Agenda, now: Instant, passage: &Passage, to: Place) {
+    fn pass_down(&mut self, agenda: &mut Agenda, passage: &Passage, to: Place) {
         if self.cable(to).router.is_none() {
-            return self.put_down(agenda, now, passage, to);
+            return self.put_down(agenda, passage, to);
         }
         let cell = Passage { to: Some(to), ..passage.clone() };
-        if !self.queue(agenda, now, to, passage.bytes.len() as u64, Waiting::Cell(cell)) {
+        if !self.queue(agenda, to, passage.bytes.len() as u64, Waiting::Cell(cell)) {
             self.losses.router += 1;
         }
     }
 
     /// A router takes a datagram to a node, or drops it; returns whether it took it.
-    fn queue(&mut self, agenda: &mut Agenda, now: Instant, to: Place, bytes: u64, what: Waiting) -> bool {
+    fn queue(&mut self, agenda: &mut Agenda, to: Place, bytes: u64, what: Waiting) -> bool {
         let Some(router) = &mut self.cable(to).router else { return false };
-        let (taken, leaves) = router.push(now, bytes, what);
+        let (taken, leaves) = router.push(agenda.now, bytes, what);
         if let Some(at) = leaves {
             agenda.push(at, Event::Router(to, router.turn));
         }
@@ -274,56 +253,56 @@ impl Network {
     }
 
     /// The first datagram of a router's queue has left.
-    pub(crate) fn route(&mut self, agenda: &mut Agenda, now: Instant, to: Place, turn: u64) {
+    pub(crate) fn route(&mut self, agenda: &mut Agenda, to: Place, turn: u64) {
         let Some(router) = self.cable(to).router.as_mut().filter(|router| router.turn == turn) else {
             return;
         };
         let mut dropped = Vec::new();
-        let (sent, next) = router.pop(now, &mut dropped);
+        let (sent, next) = router.pop(agenda.now, &mut dropped);
         if let Some(at) = next {
             agenda.push(at, Event::Router(to, router.turn));
         }
         match sent {
-            Some(Waiting::Cell(passage)) => self.put_down(agenda, now, &passage, to),
-            Some(Waiting::Rival) => self.pass_rival(agenda, now, to, true),
+            Some(Waiting::Cell(passage)) => self.put_down(agenda, &passage, to),
+            Some(Waiting::Rival) => self.pass_rival(agenda, to, true),
             None => {}
         }
         for what in dropped {
             match what {
                 Waiting::Cell(_) => self.losses.router += 1,
-                Waiting::Rival => self.pass_rival(agenda, now, to, false),
+                Waiting::Rival => self.pass_rival(agenda, to, false),
             }
         }
     }
 
     /// A competing flow's segment has left the router, or was dropped there.
-    fn pass_rival(&mut self, agenda: &mut Agenda, now: Instant, to: Place, has_left: bool) {
+    fn pass_rival(&mut self, agenda: &mut Agenda, to: Place, has_left: bool) {
         let Some(router) = &mut self.cable(to).router else { return };
         let wait = router.wait();
         let Some(rival) = &mut router.competitor else { return };
         let rest = rival.settings.round_trip;
         if has_left {
             rival.passed += 1;
-            agenda.push(now + rest, Event::Competitor(to, Fate::Arrived));
+            agenda.push(agenda.now + rest, Event::Competitor(to, Fate::Arrived));
         } else {
             rival.lost += 1;
-            agenda.push(now + rest + wait, Event::Competitor(to, Fate::Dropped));
+            agenda.push(agenda.now + rest + wait, Event::Competitor(to, Fate::Dropped));
         }
     }
 
     /// A competing flow begins, or gets an acknowledgement or a loss, and sends what its window allows.
-    pub(crate) fn compete(&mut self, agenda: &mut Agenda, now: Instant, to: Place, fate: Fate) {
+    pub(crate) fn compete(&mut self, agenda: &mut Agenda, to: Place, fate: Fate) {
         let Some(router) = &mut self.cable(to).router else { return };
         let wait = router.wait();
         let Some(rival) = &mut router.competitor else { return };
         match fate {
             Fate::Begins => {}
-            Fate::Arrived => rival.handle_ack(now),
-            Fate::Dropped => rival.handle_loss(now, wait),
+            Fate::Arrived => rival.handle_ack(agenda.now),
+            Fate::Dropped => rival.handle_loss(agenda.now, wait),
         }
         while self.rival(to).is_some_and(Competitor::sends) {
-            if !self.queue(agenda, now, to, SEGMENT, Waiting::Rival) {
-                self.pass_rival(agenda, now, to, false);
+            if !self.queue(agenda, to, SEGMENT, Waiting::Rival) {
+                self.pass_rival(agenda, to, false);
             }
         }
     }
@@ -359,19 +338,19 @@ impl Network {
         self.cables.iter().flatten().filter_map(|cable| cable.router.as_ref()).map(Router::cells).sum()
     }
 
-    fn put_down(&mut self, agenda: &mut Agenda, now: Instant, passage: &Passage, to: Place) {
+    fn put_down(&mut self, agenda: &mut Agenda, passage: &Passage, to: Place) {
         let Self { cables, random, losses, .. } = self;
         let cable = &mut cables[usize::from(to.node)][usize::from(to.nic)];
         if cable.down.is_out() {
             losses.outage += 1;
         } else if cable.passes.is_some_and(|most| passage.bytes.len() > most.into()) {
             losses.too_long += 1;
-        } else if !cable.down.has_room(now, passage.bytes.len()) {
+        } else if !cable.down.has_room(agenda.now, passage.bytes.len()) {
             losses.switch_queue += 1;
         } else if cable.down.loses(random) {
             losses.chance += 1;
         } else {
-            let at = cable.down.push(now, passage.bytes.len(), random);
+            let at = cable.down.push(agenda.now, passage.bytes.len(), random);
             let bytes = Rc::clone(&passage.bytes);
             let arrival = Arrival { at, from: passage.from, is_injected: false, bytes };
             if let Some(due) = cable.receive(arrival) {
@@ -392,13 +371,12 @@ impl Network {
     pub(crate) fn interrupt(
         &mut self,
         agenda: &mut Agenda,
-        now: Instant,
         place: Place,
         socket: &mut VecDeque<Arrival>,
     ) -> bool {
         let before = socket.len();
         let cable = self.cable(place);
-        let was_due = cable.interrupt(now, socket);
+        let was_due = cable.interrupt(agenda.now, socket);
         if let Some(due) = cable.due() {
             agenda.push(due, Event::Interrupt(place));
         }

@@ -1,7 +1,9 @@
 //! A node: a bundle with its sockets and its clock, and the events that reach it from outside.
 //!
 //! An event only notes what is ready (a socket, a carrier, a timer), as the kernel does; the worker then takes its turn
-//! ([`crate::turn`]). A node that restarts loses all but its identity.
+//! ([`crate::turn`]). A node that restarts loses all but its identity. It may take a cable out of its bundle while frames flow,
+//! and back in, or drain it: the bundle gives its links numbers of its own, and a cable keeps its place. A socket stays open
+//! until the bundle has no link of its number any more.
 //!
 //! Invariant that is checked: the bundle's counters agree with what went in and out.
 
@@ -20,7 +22,6 @@ use tabane_seal::{Cipher, Group, Random};
 /// The group key, which all nodes share.
 const GROUP_KEY: [u8; 32] = [0x7a; 32];
 
-/// A node.
 pub(crate) struct Node {
     pub(crate) number: u8,
     pub(crate) bundle: Bundle,
@@ -84,17 +85,14 @@ impl Node {
         now + self.settings.clock - self.slept
     }
 
-    /// The numbers of its nics.
     pub(crate) fn nics(&self) -> core::ops::Range<u8> {
         0..u8::try_from(self.sockets.len()).unwrap_or_default()
     }
 
-    /// Where a nic's cable begins.
     pub(crate) fn place(&self, nic: u8) -> Place {
         Place { node: self.number, nic }
     }
 
-    /// A nic's socket.
     pub(crate) fn socket(&mut self, nic: u8) -> &mut Socket {
         &mut self.sockets[usize::from(nic)]
     }
@@ -102,9 +100,9 @@ impl Node {
     /// A NIC interrupts: the datagrams in its ring go to the socket. Returns whether the interrupt was due.
     pub(crate) fn interrupt(&mut self, world: &mut Surroundings<'_>, nic: u8) -> bool {
         let place = self.place(nic);
-        let Surroundings { network, agenda, now, .. } = world;
+        let Surroundings { network, agenda, .. } = world;
         let (was_due, dropped) =
-            self.socket(nic).receive(|received| network.interrupt(agenda, *now, place, received));
+            self.socket(nic).receive(|received| network.interrupt(agenda, place, received));
         network.losses.receive_buffer += dropped;
         was_due
     }
@@ -139,17 +137,12 @@ impl Node {
         self.bundle_settings.incarnation = world.incarnation();
         self.bundle_settings.fdb = Arc::new(Fdb::new(0, self.bundle_settings.incarnation));
         let tap = world.member.tap();
-        self.bundle = bundle(self.clock(world.now), &self.settings, &self.bundle_settings, &tap);
+        self.bundle = bundle(self.clock(world.agenda.now), &self.settings, &self.bundle_settings, &tap);
         for nic in self.nics() {
             let carrier = world.network.cable(self.place(nic)).has_carrier();
             world.network.losses.receive_buffer += self.socket(nic).waiting();
             *self.socket(nic) = Socket::new(Some(nic), Some(carrier));
         }
-    }
-
-    /// The settings of the bundle's link at the end of a cable.
-    pub(crate) fn link_settings(&self, nic: u8) -> LinkSettings {
-        self.bundle_settings.links[usize::from(nic)].clone()
     }
 
     /// The counters of all the node's bundles since the beginning.
@@ -186,6 +179,57 @@ impl Node {
         }
     }
 
+    /// The bundle's number of the nic at which a cable ends, if it is in the bundle.
+    pub(crate) fn number(&self, nic: u8) -> Option<u8> {
+        self.sockets[usize::from(nic)].number
+    }
+
+    /// The cable that ends at the bundle's nic of this number.
+    pub(crate) fn cable_at(&self, number: u8) -> Option<u8> {
+        self.nics().find(|nic| self.number(*nic) == Some(number))
+    }
+
+    /// Takes a cable out of the bundle, unless it is the last one or out already.
+    pub(crate) fn unplug(&mut self, world: &Surroundings<'_>, nic: u8) {
+        let staying = self.sockets.iter().filter(|socket| socket.number.is_some() && !socket.is_leaving);
+        let Some(number) = self.number(nic).filter(|_| staying.count() > 1) else { return };
+        self.socket(nic).is_leaving = true;
+        self.bundle.remove_link(self.clock(world.agenda.now), number);
+    }
+
+    /// Takes a cable into the bundle; `false`: its last socket is still open.
+    pub(crate) fn plug(&mut self, world: &mut Surroundings<'_>, nic: u8) -> bool {
+        // A number that is free in the bundle must not be that of a cable here any more when it is given again.
+        self.close_sockets(world);
+        if self.number(nic).is_some() {
+            return !self.socket(nic).is_leaving;
+        }
+        let settings = self.bundle_settings.links[usize::from(nic)].clone();
+        let number = self.bundle.add_link(self.clock(world.agenda.now), settings);
+        let carrier = world.network.cable(self.place(nic)).has_carrier();
+        *self.socket(nic) = Socket::new(number, Some(carrier));
+        // The nic greets as it does after a start.
+        world.starts += 1;
+        true
+    }
+
+    /// Drains the link at the end of a cable, or ends that; nothing, when the cable is not in the bundle.
+    pub(crate) fn drain(&mut self, world: &Surroundings<'_>, nic: u8, drained: bool) {
+        if let Some(number) = self.number(nic) {
+            self.bundle.drain_link(self.clock(world.agenda.now), number, drained);
+        }
+    }
+
+    /// Closes the sockets of links that are gone; datagrams in them are lost, and so are those that arrive later.
+    pub(crate) fn close_sockets(&mut self, world: &mut Surroundings<'_>) {
+        for nic in self.nics() {
+            if self.number(nic).is_none_or(|number| !self.bundle.has_link(number)) {
+                world.network.losses.receive_buffer += self.socket(nic).waiting();
+                *self.socket(nic) = Socket::default();
+            }
+        }
+    }
+
     /// Ends the node: how many of its receive buffers its bundle still lends.
     pub(crate) fn into_lendable(mut self) -> usize {
         core::iter::from_fn(|| self.bundle.lend()).count()
@@ -215,7 +259,6 @@ pub(crate) fn group(node: NodeId, seed: u64) -> Group {
     if number.is_multiple_of(2) { group.with_node_key(&[number.wrapping_add(1); 32]) } else { group }
 }
 
-/// The settings of a node's bundle.
 fn bundle_settings(number: u8, topology: &Topology, incarnation: u64) -> Settings {
     let node = &topology.nodes[usize::from(number)];
     let nic = |cable: &CableSettings| LinkSettings {

@@ -12,10 +12,9 @@ use core::time::Duration;
 use tabane_proto::Instant;
 use tabane_proto::time::nanos;
 
-/// One direction.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Pipe {
-    way: Way,
+    pub(crate) way: Way,
     /// When the wire has taken all that was put in.
     free_at: Instant,
     /// When the last datagram comes out.
@@ -29,14 +28,7 @@ pub(crate) struct Pipe {
 
 impl Pipe {
     pub(crate) fn new(way: Way) -> Self {
-        Self {
-            way,
-            free_at: Instant::default(),
-            last_out: Instant::default(),
-            between: [0; 2],
-            since: Instant::default(),
-            outages: 0,
-        }
+        Self { way, ..Self::default() }
     }
 
     /// Bytes that wait, the part of the datagram that is leaving included.
@@ -45,7 +37,6 @@ impl Pipe {
         u64::try_from(bits.div_ceil(8_000_000_000)).unwrap_or(u64::MAX)
     }
 
-    /// Whether `bytes` more may wait.
     pub(crate) fn has_room(&self, now: Instant, bytes: usize) -> bool {
         self.queued(now).saturating_add(bytes as u64) <= self.way.queue
     }
@@ -83,11 +74,6 @@ impl Pipe {
         random.chance(self.way.loss)
     }
 
-    /// Bytes that may wait at most.
-    pub(crate) fn queue(&self) -> u64 {
-        self.way.queue
-    }
-
     /// Changes rate, delay and jitter from now on; datagrams that were put in keep their time, and are not overtaken.
     pub(crate) fn set_way(&mut self, way: Way) {
         self.way = way;
@@ -98,7 +84,6 @@ impl Pipe {
         self.way.loss = per_million;
     }
 
-    /// Whether nothing passes.
     pub(crate) fn is_out(&self) -> bool {
         self.outages > 0
     }
@@ -108,7 +93,6 @@ impl Pipe {
         self.outages = if begins { self.outages + 1 } else { self.outages.saturating_sub(1) };
     }
 
-    /// How long the wire takes for so many bytes.
     fn serialisation(&self, bytes: u64) -> Duration {
         Duration::from_nanos((bytes * 8_000_000_000).div_ceil(self.way.rate))
     }
@@ -129,11 +113,7 @@ mod tests {
         let way = Link::GIGABIT.cable(0).down;
         let mut pipe = Pipe::new(way);
         let mut random = Random::new(1, Stream::Network);
-        assert_eq!(
-            pipe.push(micros(100), 1_250, &mut random),
-            micros(120),
-            "10 us on the wire, 10 us of delay"
-        );
+        assert_eq!(pipe.push(micros(100), 1_250, &mut random), micros(120), "10 us of wire, 10 us of delay");
         assert_eq!(pipe.push(micros(100), 1_250, &mut random), micros(130));
         assert_eq!(pipe.queued(micros(100)), 2_500);
         assert_eq!(pipe.queued(micros(105)), 1_875);

@@ -36,7 +36,6 @@ pub struct Random(u64);
 
 impl Random {
     /// The numbers of one stream of a run.
-    #[must_use]
     pub fn new(seed: u64, stream: Stream) -> Self {
         let mut mixer = Self(seed);
         let start = mixer.number() ^ (stream as u64).rotate_left(56);
@@ -60,12 +59,10 @@ impl Random {
         (product >> 64) as u64
     }
 
-    /// A number of a range.
     pub fn within(&mut self, range: RangeInclusive<u64>) -> u64 {
         range.start() + self.below(range.end() - range.start() + 1)
     }
 
-    /// A duration of a range.
     pub fn span(&mut self, range: RangeInclusive<Duration>) -> Duration {
         Duration::from_nanos(self.within(nanos(*range.start())..=nanos(*range.end())))
     }
@@ -76,9 +73,6 @@ impl Random {
     }
 
     /// One of several; the same one written twice is twice as likely.
-    ///
-    /// # Panics
-    /// When there is nothing to choose from.
     pub fn pick<T: Clone>(&mut self, from: &[T]) -> T {
         from[self.index(from.len())].clone()
     }
@@ -88,7 +82,6 @@ impl Random {
         usize::try_from(self.below(length as u64)).unwrap_or_default()
     }
 
-    /// Fills `bytes`.
     pub fn fill(&mut self, bytes: &mut [u8]) {
         for chunk in bytes.chunks_mut(8) {
             chunk.copy_from_slice(&self.number().to_le_bytes()[..chunk.len()]);
@@ -97,7 +90,6 @@ impl Random {
 }
 
 /// A number that looks random and depends on `number` alone.
-#[must_use]
 pub fn mix(number: u64) -> u64 {
     let number = (number ^ number >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     let number = (number ^ number >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);

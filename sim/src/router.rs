@@ -20,22 +20,20 @@ const INTERVAL: Duration = Duration::from_millis(100);
 const FRAME: u64 = 1_514;
 
 /// Which datagrams a router drops.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Drops {
     /// Those that come while the queue is full.
+    #[default]
     Tail,
     /// Also some of those that waited for long.
     CoDel,
 }
 
-/// The settings of a router's queue.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub struct RouterSettings {
     /// Bits per second.
     pub rate: u64,
-    /// Bytes that may wait.
     pub queue: u64,
-    /// Which datagrams are dropped.
     pub drops: Drops,
     /// The flow that shares the queue.
     pub competitor: Option<CompetitorSettings>,
@@ -45,16 +43,14 @@ pub struct RouterSettings {
 
 impl RouterSettings {
     /// A queue that drops its tail, with room for the bytes that leave in `span`.
-    #[must_use]
     pub fn tail(rate: u64, span: Duration) -> Self {
         let bits = u128::from(rate) * u128::from(nanos(span));
         let queue = u64::try_from(bits / 8_000_000_000).unwrap_or(u64::MAX).max(2 * FRAME);
-        Self { rate, queue, drops: Drops::Tail, competitor: None, turns: Duration::ZERO }
+        Self { rate, queue, ..Self::default() }
     }
 }
 
 /// An entry of the queue.
-#[derive(Debug)]
 pub(crate) enum Waiting {
     /// A datagram of the bundle.
     Cell(Passage),
@@ -62,7 +58,6 @@ pub(crate) enum Waiting {
     Rival,
 }
 
-#[derive(Debug)]
 struct Entry {
     since: Instant,
     bytes: u64,
@@ -70,14 +65,14 @@ struct Entry {
 }
 
 /// A router's queue for one node.
-#[derive(Debug)]
+#[derive(Default)]
 pub(crate) struct Router {
     settings: RouterSettings,
     /// Its own rate.
     usual: u64,
     entries: VecDeque<Entry>,
     /// Bytes that wait, the one that is leaving included.
-    queued: u64,
+    pub(crate) queued: u64,
     /// Bits, times a billion, that the first entry still has to send at `served`.
     left: u128,
     served: Instant,
@@ -91,28 +86,13 @@ pub(crate) struct Router {
 
 impl Router {
     pub(crate) fn new(settings: RouterSettings) -> Self {
-        Self {
-            settings,
-            usual: settings.rate,
-            entries: VecDeque::new(),
-            queued: 0,
-            left: 0,
-            served: Instant::default(),
-            done: Instant::default(),
-            turn: 0,
-            codel: CoDel::default(),
-            competitor: settings.competitor.map(Competitor::new),
-        }
+        let competitor = settings.competitor.map(Competitor::new);
+        Self { settings, usual: settings.rate, competitor, ..Self::default() }
     }
 
     /// Datagrams of the bundle that wait.
     pub(crate) fn cells(&self) -> u64 {
         self.entries.iter().filter(|entry| matches!(entry.what, Waiting::Cell(_))).count() as u64
-    }
-
-    /// Bytes that wait.
-    pub(crate) fn queued(&self) -> u64 {
-        self.queued
     }
 
     /// How long the last of those that wait still takes.
@@ -259,7 +239,7 @@ mod tests {
     fn a_full_queue_drops_its_tail() {
         let mut router = Router::new(RouterSettings::tail(50_000_000, Duration::from_millis(100)));
         let taken = (0..1_000).filter(|_| router.push(millis(0), 1_250, Waiting::Rival).0).count();
-        assert_eq!((taken, router.queued(), router.wait()), (500, 625_000, Duration::from_millis(100)));
+        assert_eq!((taken, router.queued, router.wait()), (500, 625_000, Duration::from_millis(100)));
     }
 
     /// Drops in the first `span` of a sender that fills the queue again whenever one leaves.

@@ -32,12 +32,9 @@ const PROBE: (u16, usize) = (3, 3_000);
 /// Without faults every link is in use after this time: the first heartbeats, and a few round trips.
 const SETTLED_WITHIN: Duration = Duration::from_millis(500);
 
-/// The figures of a run.
 #[derive(Clone, Debug, Default)]
 pub struct Report {
-    /// Simulated time.
     pub simulated: Duration,
-    /// Events that happened.
     pub events: u64,
     /// Frames that bundles took from their devices.
     pub frames_taken: u64,
@@ -49,14 +46,12 @@ pub struct Report {
     pub flooded: u64,
     /// Cells that did not arrive, by cause.
     pub losses: Losses,
-    /// The counters of all bundles, by name.
     pub counted: BTreeMap<&'static str, u64>,
     /// The invariant that did not hold, if any.
     pub violation: Option<Violation>,
 }
 
 impl Report {
-    /// A counter, summed over all bundles.
     fn counted(&self, name: &str) -> u64 {
         self.counted.get(name).copied().unwrap_or_default()
     }
@@ -70,13 +65,10 @@ impl Report {
 }
 
 /// Runs a seed. `trace` takes a line per event.
-#[must_use]
 pub fn run(seed: u64, trace: Option<Trace<'_>>) -> Report {
     run_plan(seed, &Plan::new(seed), trace)
 }
 
-/// Runs a plan.
-#[must_use]
 pub fn run_plan(seed: u64, plan: &Plan, trace: Option<Trace<'_>>) -> Report {
     let mut world = World::new(seed, &plan.topology, trace);
     let played = catch_unwind(AssertUnwindSafe(|| play(plan, &mut world)));
@@ -233,7 +225,7 @@ fn check_buffers(plan: &Plan, report: &Report, world: World<'_>) -> Result<(), V
 fn report(world: &World<'_>) -> Report {
     let mut report = Report {
         simulated: world.now().since(Instant::default()),
-        events: world.events(),
+        events: world.events,
         losses: world.losses(),
         device_full: world.device_full(),
         flooded: world.flooded(),

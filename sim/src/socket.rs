@@ -11,7 +11,6 @@ use tabane_proto::BUFFER;
 /// Bytes that wait at most: less than the daemon asks the kernel for.
 const RECEIVE_BUFFER: usize = 4 * 1024 * 1024;
 
-/// A socket, bound to a nic.
 #[derive(Debug, Default)]
 pub(crate) struct Socket {
     received: VecDeque<Arrival>,
@@ -59,7 +58,6 @@ impl Socket {
         (filled, dropped)
     }
 
-    /// Datagrams that wait.
     pub(crate) fn waiting(&self) -> u64 {
         self.received.len() as u64
     }
@@ -84,7 +82,6 @@ impl Socket {
         Some(train)
     }
 
-    /// Takes a train out.
     pub(crate) fn take(&mut self, train: &Train) -> vec_deque::Drain<'_, Arrival> {
         self.bytes -= train.length;
         self.received.drain(..train.datagrams)

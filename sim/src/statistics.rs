@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 /// Sums over runs.
 #[derive(Clone, Debug, Default)]
 pub struct Statistics {
-    runs: u64,
+    pub runs: u64,
     simulated: Duration,
     events: u64,
     frames_taken: u64,
@@ -22,7 +22,6 @@ pub struct Statistics {
 }
 
 impl Statistics {
-    /// Adds a run.
     pub fn add(&mut self, report: &Report) {
         self.runs += 1;
         self.simulated += report.simulated;
@@ -39,12 +38,6 @@ impl Statistics {
             *sum += count;
             *runs += 1;
         }
-    }
-
-    /// How many were added.
-    #[must_use]
-    pub fn runs(&self) -> u64 {
-        self.runs
     }
 }
 

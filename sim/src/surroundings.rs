@@ -4,9 +4,8 @@
 
 use crate::agenda::{Agenda, Event};
 use crate::cable::{Arrival, Passage, Place};
-use crate::competitor::Fate;
 use crate::frame::FrameId;
-use crate::hostile::Member;
+use crate::hostile::{Member, Said};
 use crate::injector::{Injection, Injector};
 use crate::network::Network;
 use crate::random::{Random, Stream, mix};
@@ -54,15 +53,12 @@ impl core::error::Error for Violation {}
 pub struct LogEntry {
     /// When, on the world's clock.
     pub at: Instant,
-    /// Whose bundle.
     pub node: u8,
-    /// What.
     pub event: tabane_proto::Event,
 }
 
 /// Everything but the nodes.
 pub(crate) struct Surroundings<'t> {
-    pub(crate) now: Instant,
     pub(crate) agenda: Agenda,
     pub(crate) network: Network,
     pub(crate) traffic: Traffic,
@@ -74,7 +70,7 @@ pub(crate) struct Surroundings<'t> {
     trace: Option<Trace<'t>>,
     seed: u64,
     /// How often any node was started.
-    starts: u64,
+    pub(crate) starts: u64,
     /// Hellos that all nodes have sent.
     hellos: u64,
     /// Links from node to node, both ways.
@@ -84,7 +80,6 @@ pub(crate) struct Surroundings<'t> {
 impl<'t> Surroundings<'t> {
     pub(crate) fn new(seed: u64, topology: &Topology, trace: Option<Trace<'t>>) -> Self {
         Self {
-            now: Instant::default(),
             agenda: Agenda::default(),
             network: Network::new(topology, Random::new(seed, Stream::Network)),
             traffic: Traffic::new(topology.nodes.len(), Random::new(seed, Stream::Traffic)),
@@ -106,60 +101,41 @@ impl<'t> Surroundings<'t> {
         mix(self.seed ^ self.starts.rotate_left(32))
     }
 
-    /// A nic greets as it does after a start.
-    pub(crate) fn greeted_anew(&mut self) {
-        self.starts += 1;
-    }
-
-    /// Writes a line of the replay.
+    /// Writes a line of the replay, if somebody reads it.
     pub(crate) fn note(&mut self, line: fmt::Arguments<'_>) {
         if let Some(trace) = &mut self.trace {
-            let at = millis(self.now.since(Instant::default()));
+            let at = millis(self.agenda.now.since(Instant::default()));
             trace(format_args!("{at:>12}  {line}"));
         }
-    }
-
-    /// Whether somebody reads the lines; without a reader the world describes nothing.
-    fn is_traced(&self) -> bool {
-        self.trace.is_some()
     }
 
     /// An invariant does not hold; the first such finding ends the run.
     pub(crate) fn violated(&mut self, node: u8, what: &str) {
         self.note(format_args!("n{node} VIOLATION {what}"));
-        let (at, node) = (self.now, Some(node));
+        let (at, node) = (self.agenda.now, Some(node));
         self.violation.get_or_insert_with(|| Violation { at, node, what: what.to_owned() });
     }
 
-    /// A bundle logged an event.
     pub(crate) fn log(&mut self, node: u8, event: tabane_proto::Event) {
-        if self.is_traced() {
-            self.note(format_args!("n{node} {}", describe_event(&event)));
-        }
-        self.log.push(LogEntry { at: self.now, node, event });
+        self.note(format_args!("n{node} {}", Words(&event)));
+        self.log.push(LogEntry { at: self.agenda.now, node, event });
     }
 
-    /// A node sends a batch.
     pub(crate) fn send(&mut self, from: Place, to: SocketAddr, bytes: &[u8], segment: usize) -> Outcome {
         self.member.watch_sent(from, Some(to), bytes, segment);
-        let outcome = self.network.send(&mut self.agenda, self.now, from, to, bytes, segment);
-        if self.is_traced() {
-            let (count, first) = (bytes.len().div_ceil(segment), describe(bytes));
-            self.note(format_args!("{from} -> {to} {count} x {segment} bytes, {first}: {outcome:?}"));
-        }
+        let outcome = self.network.send(&mut self.agenda, from, to, bytes, segment);
+        let (count, first) = (bytes.len().div_ceil(segment), Words(bytes));
+        self.note(format_args!("{from} -> {to} {count} x {segment} bytes, {first}: {outcome:?}"));
         outcome
     }
 
-    /// A node sends a control message.
     pub(crate) fn send_control(&mut self, from: Place, to: Option<SocketAddr>, bytes: &[u8]) -> Outcome {
         self.count_hello(from, bytes);
         self.member.watch_sent(from, to, bytes, bytes.len());
-        let outcome = self.network.send_control(&mut self.agenda, self.now, from, to, bytes);
-        if self.is_traced() {
-            let to = to.map_or_else(|| "everyone".to_owned(), |to| to.to_string());
-            let (length, first) = (bytes.len(), describe(bytes));
-            self.note(format_args!("{from} -> {to} {length} bytes, {first}: {outcome:?}"));
-        }
+        let outcome = self.network.send_control(&mut self.agenda, from, to, bytes);
+        let everyone: &dyn fmt::Display = &"everyone";
+        let to = to.as_ref().map_or(everyone, |to| to);
+        self.note(format_args!("{from} -> {to} {} bytes, {}: {outcome:?}", bytes.len(), Words(bytes)));
         outcome
     }
 
@@ -171,10 +147,10 @@ impl<'t> Surroundings<'t> {
             return;
         }
         self.hellos += 1;
-        let spans = self.now.as_nanos() / 100_000_000 + 1;
+        let spans = self.agenda.now.as_nanos() / 100_000_000 + 1;
         let injected = self.injector.count(Injection::Again) + self.injector.count(Injection::Recorded);
         // Each cell of a hostile member may be answered on each of its links.
-        let said = self.member.said() * self.links;
+        let said = self.member.said * self.links;
         if self.hellos > OFTEN * self.links * (self.starts + spans) + 2 * injected + said {
             self.violated(from.node, "greetings come to an end");
         }
@@ -182,11 +158,9 @@ impl<'t> Surroundings<'t> {
 
     /// A node reads a datagram from a socket.
     pub(crate) fn received(&mut self, to: Place, arrival: Arrival) {
-        if self.is_traced() {
-            let (from, text) = (arrival.from, describe(&arrival.bytes));
-            self.note(format_args!("{to} <- {from} {} bytes, {text}", arrival.bytes.len()));
-        }
-        self.member.watch_received(to, arrival.from, &arrival.bytes);
+        let (from, bytes) = (arrival.from, &*arrival.bytes);
+        self.note(format_args!("{to} <- {from} {} bytes, {}", bytes.len(), Words(bytes)));
+        self.member.watch_received(to, from, bytes);
         self.injector.remember(to, arrival);
     }
 
@@ -194,144 +168,130 @@ impl<'t> Surroundings<'t> {
     pub(crate) fn offered(&mut self, node: u8, id: FrameId, bytes: usize, peers: u64, dropped: bool) {
         self.note(format_args!("n{node} takes {id}, {bytes} bytes, for {peers} peers"));
         if peers > 0 {
-            self.traffic.taken(self.now, id);
+            self.traffic.taken(self.agenda.now, id);
         }
         if dropped && let Some(flow) = self.traffic.dropped(id) {
-            self.agenda.push(self.now + GREEDY_PAUSE, Event::Flow(flow));
+            self.agenda.push(self.agenda.now + GREEDY_PAUSE, Event::Flow(flow));
         }
     }
 
-    /// A bundle delivered a frame.
     pub(crate) fn delivered(&mut self, node: u8, bytes: &[u8]) {
-        match self.traffic.deliver(self.now, node, bytes) {
+        match self.traffic.deliver(self.agenda.now, node, bytes) {
             Ok(Some(id)) => self.note(format_args!("n{node} delivers {id}")),
             Ok(None) => self.note(format_args!("n{node} delivers {} bytes that nobody judges", bytes.len())),
             Err(what) => self.violated(node, &what),
         }
     }
 
-    /// A datagram has arrived at its switch.
     pub(crate) fn switch(&mut self, passage: &Passage) {
         let before = self.network.losses;
-        self.network.switch(&mut self.agenda, self.now, passage);
-        if self.network.losses != before && self.is_traced() {
-            let text = describe(&passage.bytes);
-            self.note(format_args!("{} lost on the link: {text}", passage.from));
+        self.network.switch(&mut self.agenda, passage);
+        if self.network.losses != before {
+            self.note(format_args!("{} lost on the link: {}", passage.from, Words(&*passage.bytes)));
         }
-    }
-
-    /// The first datagram of a router's queue has left.
-    pub(crate) fn route(&mut self, place: Place, turn: u64) {
-        self.network.route(&mut self.agenda, self.now, place, turn);
-    }
-
-    /// A competing flow gets an acknowledgement or a loss.
-    pub(crate) fn compete(&mut self, place: Place, fate: Fate) {
-        self.network.compete(&mut self.agenda, self.now, place, fate);
     }
 
     /// The hostile member acts.
     pub(crate) fn act(&mut self) {
         for said in self.member.draw() {
-            if self.is_traced() {
-                let text = describe(&said.bytes);
-                self.note(format_args!(
-                    "{} -> {} is hostile, {} bytes: {text}",
-                    said.from,
-                    said.to,
-                    said.bytes.len()
-                ));
-            }
-            self.network.put_anyway(&mut self.agenda, self.now, said);
+            let (Said { from, to, .. }, bytes) = (&said, &*said.bytes);
+            self.note(format_args!("{from} -> {to} is hostile, {} bytes: {}", bytes.len(), Words(bytes)));
+            self.network.put_anyway(&mut self.agenda, said);
         }
-        if let Some(next) = self.member.next(self.now) {
+        if let Some(next) = self.member.next(self.agenda.now) {
             self.agenda.push(next, Event::Deed);
         }
     }
 
-    /// A stranger acts.
     pub(crate) fn inject(&mut self) {
-        if let Some((to, arrival)) = self.injector.draw(self.now) {
-            if self.is_traced() {
-                let text = describe(&arrival.bytes);
-                self.note(format_args!("{to} is sent {} bytes by a stranger: {text}", arrival.bytes.len()));
-            }
+        if let Some((to, arrival)) = self.injector.draw(self.agenda.now) {
+            let bytes = &*arrival.bytes;
+            let text = Words(bytes);
+            self.note(format_args!("{to} is sent {} bytes by a stranger: {text}", bytes.len()));
             self.network.inject(&mut self.agenda, to, arrival);
         }
-        if let Some(next) = self.injector.next(self.now) {
+        if let Some(next) = self.injector.next(self.agenda.now) {
             self.agenda.push(next, Event::Injection);
         }
     }
 }
 
-/// Links from node to node, both ways.
 fn links(topology: &Topology) -> u64 {
     let others = topology.nodes.len() - 1;
     topology.nodes.iter().map(|node| (node.cables.len() * others) as u64).sum()
 }
 
-/// An event of a bundle, in a few words.
-fn describe_event(event: &tabane_proto::Event) -> String {
-    use tabane_proto::Event;
-    match event {
-        Event::PeerJoined { peer, name, sealed } => {
-            format!("PEER {} ({peer}) joined, {}", name.as_str(), if *sealed { "sealed" } else { "open" })
-        }
-        Event::PeerLeft { peer } => format!("PEER {peer} left"),
-        Event::PeerExpired { peer, expiry } => format!("PEER {peer} expired: {expiry:?}"),
-        Event::PeerRefused { peer, refusal } => format!("PEER {peer} refused: {refusal:?}"),
-        Event::Stranger { link, from, mismatch } => format!("STRANGER {from} on {link}: {mismatch:?}"),
-        Event::LinkUp { peer, link, direction } => format!("LINK {link} to {peer} up, {direction:?}"),
-        Event::LinkDown { peer, link, direction, signal } => {
-            format!("LINK {link} to {peer} down, {direction:?}: {signal:?}")
-        }
-        Event::LinkSuspect { peer, link, lost } => {
-            format!("LINK {link} to {peer} suspect, loses {lost}/10000")
-        }
-        Event::LinkDrained { peer, link } => format!("{peer} drains its end of link {link}"),
-        Event::LinkResumed { peer, link } => format!("{peer} does not drain its end of link {link} any more"),
-        Event::LinkTrusted { peer, link, lost } => {
-            format!("LINK {link} to {peer} trusted, loses {lost}/10000")
-        }
-        Event::PathMtu { peer, link, packet, nic } => {
-            format!("LINK {link} to {peer} carries packets of {packet} bytes of {nic}")
+/// A cell, or an event of a bundle, in a few words.
+struct Words<'a, T: ?Sized>(&'a T);
+
+impl fmt::Display for Words<'_, tabane_proto::Event> {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        use tabane_proto::Event;
+        match self.0 {
+            Event::PeerJoined { peer, name, sealed } => {
+                let how = if *sealed { "sealed" } else { "open" };
+                write!(out, "PEER {} ({peer}) joined, {how}", name.as_str())
+            }
+            Event::PeerLeft { peer } => write!(out, "PEER {peer} left"),
+            Event::PeerExpired { peer, expiry } => write!(out, "PEER {peer} expired: {expiry:?}"),
+            Event::PeerRefused { peer, refusal } => write!(out, "PEER {peer} refused: {refusal:?}"),
+            Event::Stranger { link, from, mismatch } => {
+                write!(out, "STRANGER {from} on {link}: {mismatch:?}")
+            }
+            Event::LinkUp { peer, link, direction } => write!(out, "LINK {link} to {peer} up, {direction:?}"),
+            Event::LinkDown { peer, link, direction, signal } => {
+                write!(out, "LINK {link} to {peer} down, {direction:?}: {signal:?}")
+            }
+            Event::LinkSuspect { peer, link, lost } => {
+                write!(out, "LINK {link} to {peer} suspect, loses {lost}/10000")
+            }
+            Event::LinkDrained { peer, link } => write!(out, "{peer} drains its end of link {link}"),
+            Event::LinkResumed { peer, link } => {
+                write!(out, "{peer} does not drain its end of link {link} any more")
+            }
+            Event::LinkTrusted { peer, link, lost } => {
+                write!(out, "LINK {link} to {peer} trusted, loses {lost}/10000")
+            }
+            Event::PathMtu { peer, link, packet, nic } => {
+                write!(out, "LINK {link} to {peer} carries packets of {packet} bytes of {nic}")
+            }
         }
     }
 }
 
-/// A cell, in a few words.
-fn describe(bytes: &[u8]) -> String {
-    match Header::parse(bytes) {
-        Ok(header) if header.epoch != 0 => {
-            let (kind, lane) = (format!("{:?}", header.kind).to_lowercase(), header.lane);
-            format!("{kind} sealed {} link {} #{} lane {lane}", header.epoch, header.link, header.link_seq)
+impl fmt::Display for Words<'_, [u8]> {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let header = match Header::parse(self.0) {
+            Ok(header) => header,
+            Err(reason) => return out.write_str(&format!("{reason:?}").to_lowercase()),
+        };
+        let Header { link, link_seq, lane, lane_seq, epoch, .. } = header;
+        let kind = format!("{:?}", header.kind).to_lowercase();
+        match header.kind {
+            _ if epoch != 0 => write!(out, "{kind} sealed {epoch} link {link} #{link_seq} lane {lane}"),
+            Kind::Data => write!(out, "data link {link} #{link_seq} lane {lane} #{lane_seq}"),
+            Kind::Hello => {
+                let Ok(hello) = Hello::parse(&self.0[HEADER..]) else {
+                    return out.write_str("malformed hello");
+                };
+                let Hello { link, incarnation, session, your_session, .. } = hello;
+                write!(
+                    out,
+                    "hello link {link} of {incarnation:x} session {session:x}, yours {your_session:x}"
+                )
+            }
+            Kind::Heartbeat => {
+                let Ok(heartbeat) = Heartbeat::parse(&self.0[HEADER..]) else {
+                    return out.write_str("malformed heartbeat");
+                };
+                let departed = heartbeat.sent[..heartbeat.sent_links.into()].iter().map(|sent| sent.departed);
+                let received =
+                    heartbeat.reports[..heartbeat.reported_links.into()].iter().map(|report| report.next);
+                let (departed, received) = (departed.collect::<Vec<_>>(), received.collect::<Vec<_>>());
+                write!(out, "heartbeat link {link} #{link_seq} departed {departed:?} received {received:?}")
+            }
+            _ => write!(out, "{kind} link {link} #{link_seq}"),
         }
-        Ok(header) if header.kind == Kind::Data => {
-            format!(
-                "data link {} #{} lane {} #{}",
-                header.link, header.link_seq, header.lane, header.lane_seq
-            )
-        }
-        Ok(header) if header.kind == Kind::Hello => {
-            let Ok(hello) = Hello::parse(&bytes[HEADER..]) else { return "malformed hello".to_owned() };
-            let Hello { link, incarnation, session, your_session, .. } = hello;
-            format!("hello link {link} of {incarnation:x} session {session:x}, yours {your_session:x}")
-        }
-        Ok(header) if header.kind == Kind::Heartbeat => {
-            let Ok(heartbeat) = Heartbeat::parse(&bytes[HEADER..]) else {
-                return "malformed heartbeat".to_owned();
-            };
-            let departed = heartbeat.sent.iter().take(heartbeat.sent_links.into()).map(|sent| sent.departed);
-            let received =
-                heartbeat.reports.iter().take(heartbeat.reported_links.into()).map(|received| received.next);
-            let (departed, received) = (departed.collect::<Vec<_>>(), received.collect::<Vec<_>>());
-            format!(
-                "heartbeat link {} #{} departed {departed:?} received {received:?}",
-                header.link, header.link_seq
-            )
-        }
-        Ok(header) => format!("{:?} link {} #{}", header.kind, header.link, header.link_seq).to_lowercase(),
-        Err(reason) => format!("{reason:?}").to_lowercase(),
     }
 }
 

@@ -26,14 +26,11 @@ const RECOVERY_AMONG_MANY: Duration = Duration::from_millis(1_100);
 const BYTES: u64 = 4_000_000;
 const MEGABIT: u64 = 1_000_000;
 
-/// A run.
 #[derive(Clone, Debug)]
 pub struct Plan {
-    /// Nodes and links.
     pub topology: Topology,
     /// Each flow, when it begins and when it ends.
     pub flows: Vec<(Flow, Duration, Duration)>,
-    /// The faults.
     pub faults: Vec<FaultPeriod>,
     /// When which node's policy is changed to what.
     pub switches: Vec<(Duration, NodeNumber, PolicyKind)>,
@@ -50,8 +47,6 @@ pub struct Plan {
 }
 
 impl Plan {
-    /// The plan of a seed.
-    #[must_use]
     pub fn new(seed: u64) -> Self {
         let mut random = Random::new(seed, Stream::Plan);
         let is_faultless = random.chance(200_000);

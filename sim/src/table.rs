@@ -20,15 +20,24 @@ const ROUNDS: usize = 16;
 const PIECES_MAX: usize = 128;
 
 /// When time begins at a table.
-#[must_use]
 pub fn start() -> Instant {
     Instant::from_nanos(1_000_000_000)
 }
 
 /// A frame of the `EtherType` for local experiments, behind a virtio header of zeros.
-#[must_use]
 pub fn frame(to: [u8; 6], from: [u8; 6], payload: &[u8]) -> Vec<u8> {
     [&[0; VNET][..], &to, &from, &[0x88, 0xb5], payload].concat()
+}
+
+/// Copies a frame to where a bundle reads the next one; returns whether it has room there.
+pub(crate) fn put_frame(bundle: &mut Bundle, frame: &[u8]) -> bool {
+    let mut rest = frame;
+    for space in bundle.read_space() {
+        let (here, later) = rest.split_at(rest.len().min(space.len()));
+        space[..here.len()].copy_from_slice(here);
+        rest = later;
+    }
+    rest.is_empty()
 }
 
 /// What a bundle puts on a segment: a cell, or a train of cells of one length.
@@ -38,7 +47,6 @@ pub struct Sent {
     pub from: Place,
     /// Where it goes; `None`: to everyone on the segment.
     pub to: Option<SocketAddr>,
-    /// The cells.
     pub bytes: Vec<u8>,
     /// Bytes of each cell but the last.
     pub segment: usize,
@@ -46,30 +54,22 @@ pub struct Sent {
 
 impl Sent {
     /// The header of the first cell.
-    ///
-    /// # Panics
-    /// When there is none: bundles send nothing else.
-    #[must_use]
     pub fn header(&self) -> Header {
         Header::parse(&self.bytes).expect("a cell")
     }
 
     /// Whether the first cell is of this kind.
-    #[must_use]
     pub fn is(&self, kind: Kind) -> bool {
         self.header().kind == kind
     }
 
     /// Whether it is for this node alone.
-    #[must_use]
     pub fn is_to(&self, node: u8) -> bool {
         self.to.and_then(Place::of).is_some_and(|to| to.node == node)
     }
 }
 
-/// A node.
 pub struct Node {
-    /// Its bundle.
     pub bundle: Bundle,
     /// By how much its clock is behind.
     pub behind: Duration,
@@ -83,17 +83,13 @@ pub struct Node {
 
 /// Nodes, numbered from 0, and the time.
 pub struct Table {
-    /// The time.
     pub now: Instant,
-    /// The nodes.
     pub nodes: Vec<Node>,
     /// Whether the cells of a batch stay together, as the kernel's GSO and GRO keep them; else each is sent alone.
     pub has_trains: bool,
 }
 
 impl Table {
-    /// One without nodes.
-    #[must_use]
     pub fn new(has_trains: bool) -> Self {
         Self { now: start(), nodes: Vec::new(), has_trains }
     }
@@ -215,13 +211,12 @@ impl Table {
     /// A node reads a frame from its device, if it takes any.
     pub fn send(&mut self, number: u8, frame: &[u8]) {
         let (node, now) = self.node(number);
-        if node.bundle.wants_frames() {
-            node.read(now, frame);
+        if node.bundle.wants_frames() && put_frame(&mut node.bundle, frame) {
+            node.bundle.handle_frame(now, frame.len());
         }
     }
 
     /// Links of a node that are up both ways, over all its peers.
-    #[must_use]
     pub fn links_up(&self, number: u8) -> usize {
         let peers = self[number].bundle.peers();
         peers.map(|(_, links)| links.filter(|path| path.sending && path.receiving).count()).sum()
@@ -243,18 +238,6 @@ impl IndexMut<u8> for Table {
 }
 
 impl Node {
-    fn read(&mut self, now: Instant, frame: &[u8]) {
-        let mut rest = frame;
-        for space in self.bundle.read_space() {
-            let (here, later) = rest.split_at(rest.len().min(space.len()));
-            space[..here.len()].copy_from_slice(here);
-            rest = later;
-        }
-        if rest.is_empty() {
-            self.bundle.handle_frame(now, frame.len());
-        }
-    }
-
     fn deliver(&mut self, now: Instant) {
         while let Some(frame) = self.bundle.poll_frame(now) {
             let slices: Vec<&[u8]> = frame.slices().collect();

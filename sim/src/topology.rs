@@ -17,17 +17,15 @@ use tabane_proto::{Class, PolicyKind, PolicyOptions};
 
 /// A link's number, and that of its switch.
 pub type LinkNumber = u8;
-/// A node's number.
 pub type NodeNumber = u8;
 
 /// One direction of a cable. Datagrams never overtake each other on it.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub struct Way {
     /// Bits per second, counting the bytes of cells alone.
     pub rate: u64,
     /// What every datagram takes besides its serialisation.
     pub delay: Duration,
-    /// The most that a datagram takes beyond that.
     pub jitter: Duration,
     /// It changes from one value to the next in this time; zero: each datagram has its own.
     pub changes: Duration,
@@ -96,16 +94,8 @@ impl Link {
     pub const FAST_ETHERNET: Self = Self { rate: 100_000_000, ..Self::GIGABIT };
 
     /// A node's cable to this link.
-    #[must_use]
     pub fn cable(&self, number: LinkNumber) -> CableSettings {
-        let half = Way {
-            rate: self.rate,
-            delay: self.delay / 2,
-            jitter: Duration::ZERO,
-            changes: Duration::ZERO,
-            loss: 0,
-            queue: NIC_QUEUE,
-        };
+        let half = Way { rate: self.rate, delay: self.delay / 2, queue: NIC_QUEUE, ..Way::default() };
         CableSettings {
             link: number,
             up: half,
@@ -152,16 +142,13 @@ pub struct CableSettings {
     pub router: Option<RouterSettings>,
 }
 
-/// The settings of a node.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct NodeSettings {
     /// Its cables, by nic.
     pub cables: Vec<CableSettings>,
     /// What its clock shows when the world begins: nodes' clocks are unrelated.
     pub clock: Duration,
-    /// The policy that distributes cells over links.
     pub policy: PolicyKind,
-    /// The options of policies.
     pub policy_options: PolicyOptions,
     /// Frames that have another policy.
     pub classes: Vec<Class>,
@@ -184,27 +171,20 @@ pub struct NodeSettings {
 /// All nodes with their cables.
 #[derive(Clone, Debug)]
 pub struct Topology {
-    /// The nodes, by number.
     pub nodes: Vec<NodeSettings>,
 }
 
 impl Topology {
     /// So many equal nodes on these links, with what `tabane up` takes by default, without repair.
-    #[must_use]
     pub fn new(nodes: NodeNumber, links: &[Link]) -> Self {
         let node = |number: NodeNumber| NodeSettings {
             cables: links.iter().zip(0..).map(|(link, number)| link.cable(number)).collect(),
             clock: Duration::from_secs(1 + u64::from(number) * 1_000),
-            policy: PolicyKind::Adaptive,
-            policy_options: PolicyOptions::default(),
-            classes: Vec::new(),
-            repair: false,
             slots: 8_192,
             buffers: 128,
             gro: true,
             multicast: true,
-            sealed: None,
-            may_be_hostile: false,
+            ..NodeSettings::default()
         };
         Self { nodes: (0..nodes).map(node).collect() }
     }

@@ -23,7 +23,6 @@ const DEVICE_QUEUE: usize = 1_000;
 const MESSAGE_PART: u64 = 65_106;
 const MESSAGE_HEADERS: u32 = 54;
 
-/// A flow's number.
 pub type FlowNumber = usize;
 
 /// One frame's fate.
@@ -92,7 +91,6 @@ fn segments(length: u32) -> u32 {
     length.saturating_sub(HEADERS).div_ceil(SEGMENT)
 }
 
-/// The figures of a flow.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct FlowResult {
     /// Frames that the device offered.
@@ -113,7 +111,6 @@ pub struct FlowResult {
 
 impl FlowResult {
     /// Frames that were taken and did not arrive.
-    #[must_use]
     pub fn lost(&self) -> u64 {
         self.taken - self.delivered
     }

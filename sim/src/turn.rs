@@ -15,6 +15,7 @@ use crate::agenda::Event;
 use crate::node::Node;
 use crate::socket::Train;
 use crate::surroundings::Surroundings;
+use crate::table;
 use crate::worker::Begins;
 use tabane_proto::{Instant, Outcome};
 
@@ -24,12 +25,11 @@ const ROUNDS: usize = 4_096;
 const CONTROL_MAX: usize = 1_024;
 
 impl Node {
-    /// One turn.
     pub(crate) fn turn(&mut self, world: &mut Surroundings<'_>) {
         if self.is_paused() || !self.is_due(world) {
             return;
         }
-        let now = self.clock(world.now);
+        let now = self.clock(world.agenda.now);
         self.close_sockets(world);
         self.tell_changes(now);
         self.receive(world, now);
@@ -46,7 +46,7 @@ impl Node {
 
     /// Whether the worker begins a turn now; if not, an event will wake it.
     fn is_due(&mut self, world: &mut Surroundings<'_>) -> bool {
-        let begins = self.worker.cause(world.now);
+        let begins = self.worker.cause(world.agenda.now);
         if let Begins::At(at) = begins {
             world.agenda.push(at, Event::Wake(self.number));
         }
@@ -86,7 +86,7 @@ impl Node {
         }
         self.bundle.handle_read(now, behind);
         self.deliver(world, now);
-        if let Some(at) = self.worker.has_read(world.now, total) {
+        if let Some(at) = self.worker.has_read(world.agenda.now, total) {
             world.agenda.push(at, Event::Wake(self.number));
         }
     }
@@ -155,7 +155,7 @@ impl Node {
         for nic in self.nics() {
             let Some(number) = self.number(nic) else { continue };
             let cable = world.network.cable(self.place(nic));
-            let queued = usize::try_from(cable.up.queued(world.now)).unwrap_or(usize::MAX);
+            let queued = usize::try_from(cable.up.queued(world.agenda.now)).unwrap_or(usize::MAX);
             self.bundle.handle_queue(now, number, queued);
             cable.set_send_buffer(self.bundle.queue_limit(number));
         }
@@ -166,12 +166,7 @@ impl Node {
         let mut any = false;
         while self.bundle.wants_frames() {
             let Some(id) = world.traffic.take(self.number, &mut self.frame) else { break };
-            let mut rest = &self.frame[..];
-            for space in self.bundle.read_space() {
-                let (part, later) = rest.split_at(rest.len().min(space.len()));
-                space[..part.len()].copy_from_slice(part);
-                rest = later;
-            }
+            table::put_frame(&mut self.bundle, &self.frame);
             let before = *self.bundle.counters();
             self.bundle.handle_frame(now, self.frame.len());
             let after = self.bundle.counters();
@@ -233,7 +228,7 @@ impl Node {
         if due <= now {
             return world.violated(self.number, "a timer that was served lies in the future");
         }
-        let at = world.now + due.since(now);
+        let at = world.agenda.now + due.since(now);
         if self.timer_at.is_none_or(|armed| at < armed) {
             self.timer_at = Some(at);
             world.agenda.push(at, Event::Timer(self.number));

@@ -12,7 +12,6 @@ use tabane_proto::Instant;
 /// Datagrams that a slow worker reads from one socket before it does anything else: one `recvmmsg`.
 pub(crate) const READ_AT_ONCE: usize = 64;
 
-/// A node's worker.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Worker {
     /// The time that it takes for each datagram.
@@ -100,11 +99,7 @@ mod tests {
         assert_eq!(worker.has_read(micros(5), 64), Some(micros(133)));
         assert_eq!(worker.cause(micros(132)), Begins::Later);
         assert_eq!(worker.cause(micros(133)), Begins::Now);
-        assert_eq!(
-            worker.has_read(micros(133), 0),
-            None,
-            "nothing to do, so the next cause is served at once"
-        );
+        assert_eq!(worker.has_read(micros(133), 0), None, "nothing to do: the next cause is served at once");
     }
 
     #[test]

@@ -12,7 +12,6 @@ use crate::hostile::Hostility;
 use crate::injector::{Injection, InjectionSettings};
 use crate::network::Losses;
 use crate::node::Node;
-use crate::router::Router;
 use crate::surroundings::{LogEntry, Surroundings, Trace, Violation};
 use crate::topology::{Link, LinkNumber, NodeNumber, Topology};
 use crate::traffic::{FlowNumber, FlowResult};
@@ -24,16 +23,14 @@ const CARRIER_NOTICE: Duration = Duration::from_millis(1);
 /// How often [`World::settle`] checks.
 const LOOK_EVERY: Duration = Duration::from_millis(1);
 
-/// A world.
 pub struct World<'t> {
     nodes: Vec<Node>,
     surroundings: Surroundings<'t>,
-    events: u64,
+    pub events: u64,
 }
 
 impl<'t> World<'t> {
     /// A world at its beginning: every node has just started. `trace` takes a line per event.
-    #[must_use]
     pub fn new(seed: u64, topology: &Topology, trace: Option<Trace<'t>>) -> Self {
         let mut surroundings = Surroundings::new(seed, topology, trace);
         let numbers = (0u8..).zip(&topology.nodes).map(|(number, _)| number);
@@ -49,19 +46,10 @@ impl<'t> World<'t> {
         Self { nodes, surroundings, events: 0 }
     }
 
-    /// The world's clock.
-    #[must_use]
     pub fn now(&self) -> Instant {
-        self.surroundings.now
+        self.surroundings.agenda.now
     }
 
-    /// Events that have happened.
-    #[must_use]
-    pub fn events(&self) -> u64 {
-        self.events
-    }
-
-    /// Begins a flow.
     pub fn start(&mut self, flow: Flow) -> FlowNumber {
         let number = self.surroundings.traffic.add(flow);
         self.surroundings.agenda.push(self.now(), Event::Flow(number));
@@ -83,12 +71,10 @@ impl<'t> World<'t> {
     }
 
     /// Bytes of a flow's messages that have come.
-    #[must_use]
     pub fn came(&self, flow: FlowNumber) -> u64 {
         self.surroundings.traffic.came(flow)
     }
 
-    /// Ends a flow. Frames that wait in its device are still sent.
     pub fn stop(&mut self, flow: FlowNumber) {
         self.surroundings.traffic.stop(flow);
     }
@@ -118,8 +104,8 @@ impl<'t> World<'t> {
     /// fields of `link` must be those that the link was made with.
     pub fn set_link(&mut self, number: LinkNumber, link: &Link) {
         self.surroundings.note(format_args!("link {number} is now {link:?}"));
-        let Surroundings { network, agenda, now, .. } = &mut self.surroundings;
-        network.set_link(agenda, *now, number, link);
+        let Surroundings { network, agenda, .. } = &mut self.surroundings;
+        network.set_link(agenda, number, link);
     }
 
     /// A flow begins to compete on a link's way to a node; nothing happens where there is no router, or one competes already.
@@ -127,20 +113,18 @@ impl<'t> World<'t> {
         let begins = self.now().since(Instant::default());
         let settings = CompetitorSettings { round_trip, begins };
         if self.surroundings.network.add_rival(place, settings) {
-            self.surroundings.compete(place, Fate::Begins);
+            self.happen(Event::Competitor(place, Fate::Begins));
         }
     }
 
     /// Bytes that a flow which competes on a link's way to a node has brought through the router so far.
-    #[must_use]
     pub fn competed(&mut self, place: Place) -> u64 {
         self.surroundings.network.rival(place).map_or(0, |rival| rival.passed * SEGMENT)
     }
 
     /// Bytes that wait in the router in front of a node.
-    #[must_use]
     pub fn routing(&mut self, place: Place) -> u64 {
-        self.surroundings.network.cable(place).router.as_ref().map_or(0, Router::queued)
+        self.surroundings.network.cable(place).router.as_ref().map_or(0, |router| router.queued)
     }
 
     /// A node's policy will be changed at a time since the beginning.
@@ -167,19 +151,16 @@ impl<'t> World<'t> {
     }
 
     /// Cells that the hostile member has sent beside its bundle, and frames that no check judged.
-    #[must_use]
     pub fn hostile(&self) -> (u64, u64) {
-        (self.surroundings.member.said(), self.surroundings.traffic.unjudged)
+        (self.surroundings.member.said, self.surroundings.traffic.unjudged)
     }
 
     /// Whether a flow neither begins nor ends at the hostile member.
-    #[must_use]
     pub fn is_judged(&self, flow: &Flow) -> bool {
         self.surroundings.traffic.is_judged(flow)
     }
 
     /// How often the stranger has done something.
-    #[must_use]
     pub fn injected(&self, kind: Injection) -> u64 {
         self.surroundings.injector.count(kind)
     }
@@ -215,12 +196,7 @@ impl<'t> World<'t> {
 
     /// The next event until `until`; without one it is `until`.
     fn step(&mut self, until: Instant) -> Result<bool, Violation> {
-        let Some((at, event)) = self.surroundings.agenda.pop(until) else {
-            self.surroundings.now = until;
-            return Ok(false);
-        };
-        debug_assert!(at >= self.surroundings.now, "time goes forward");
-        self.surroundings.now = at;
+        let Some(event) = self.surroundings.agenda.pop(until) else { return Ok(false) };
         self.events += 1;
         self.happen(event);
         self.surroundings.violation.clone().map_or(Ok(true), Err)
@@ -240,7 +216,6 @@ impl<'t> World<'t> {
     }
 
     /// Whether every node takes every link to every other for usable, both ways.
-    #[must_use]
     pub fn is_settled(&self) -> bool {
         self.nodes.iter().all(|node| {
             let peers = node.bundle.peers();
@@ -267,8 +242,10 @@ impl<'t> World<'t> {
         match event {
             Event::Start(node) => self.change(node, |_, _| {}),
             Event::Switch(passage) => surroundings.switch(&passage),
-            Event::Router(place, turn) => surroundings.route(place, turn),
-            Event::Competitor(place, fate) => surroundings.compete(place, fate),
+            Event::Router(place, turn) => surroundings.network.route(&mut surroundings.agenda, place, turn),
+            Event::Competitor(place, fate) => {
+                surroundings.network.compete(&mut surroundings.agenda, place, fate);
+            }
             Event::Interrupt(place) => {
                 self.wake(place.node, |node, surroundings| node.interrupt(surroundings, place.nic));
             }
@@ -278,8 +255,10 @@ impl<'t> World<'t> {
             Event::Carrier(place, carrier) => {
                 self.change(place.node, |node, _| node.socket(place.nic).carrier = Some(carrier));
             }
-            Event::Timer(node) => self.wake(node, |node, surroundings| node.timer(surroundings.now)),
-            Event::Wake(node) => self.wake(node, |node, surroundings| node.worker.is_woken(surroundings.now)),
+            Event::Timer(node) => self.wake(node, |node, surroundings| node.timer(surroundings.agenda.now)),
+            Event::Wake(node) => {
+                self.wake(node, |node, surroundings| node.worker.is_woken(surroundings.agenda.now));
+            }
             Event::Flow(flow) => self.flow(flow),
             Event::FlowEnd(flow) => surroundings.traffic.stop(flow),
             Event::Fault(fault, begins) => self.fault(fault, begins),
@@ -295,14 +274,13 @@ impl<'t> World<'t> {
     /// A flow's next frames are due.
     fn flow(&mut self, flow: FlowNumber) {
         let surroundings = &mut self.surroundings;
-        let Some((node, again)) = surroundings.traffic.emit(surroundings.now, flow) else { return };
+        let Some((node, again)) = surroundings.traffic.emit(surroundings.agenda.now, flow) else { return };
         if let Some(again) = again {
             surroundings.agenda.push(again, Event::Flow(flow));
         }
         self.change(node, |_, _| {});
     }
 
-    /// A fault begins or ends.
     fn fault(&mut self, fault: Fault, begins: bool) {
         self.surroundings.note(format_args!("{fault:?} {}", if begins { "begins" } else { "ends" }));
         match fault {
@@ -320,9 +298,9 @@ impl<'t> World<'t> {
                 self.surroundings.network.set_loss(|other| other == link, per_million);
             }
             Fault::Rate(link, kilobits) => {
-                let Surroundings { network, agenda, now, .. } = &mut self.surroundings;
+                let Surroundings { network, agenda, .. } = &mut self.surroundings;
                 let rate = begins.then(|| u64::from(kilobits) * 1_000);
-                network.set_rate(agenda, *now, link, rate);
+                network.set_rate(agenda, link, rate);
             }
             Fault::Narrow(link, bytes) => {
                 self.surroundings.network.set_passes(link, begins.then_some(bytes));
@@ -334,7 +312,7 @@ impl<'t> World<'t> {
             }
             Fault::Pause(node) => self.change(node, |node, _| node.set_paused(begins)),
             Fault::Suspend(node) => {
-                self.change(node, |node, surroundings| node.set_suspended(surroundings.now, begins));
+                self.change(node, |node, surroundings| node.set_suspended(surroundings.agenda.now, begins));
             }
             Fault::Slow(node, span) => {
                 self.nodes[usize::from(node)].worker.per_datagram =
@@ -352,14 +330,14 @@ impl<'t> World<'t> {
     }
 
     fn set_outage(&mut self, link: LinkNumber, at: Where, begins: bool, up: bool, down: bool) {
-        let Surroundings { network, now, .. } = &mut self.surroundings;
+        let Surroundings { network, agenda, .. } = &mut self.surroundings;
         for place in network.places(link, at) {
             if up {
                 network.cable(place).up.set_outage(begins);
             }
             if down {
                 network.cable(place).down.set_outage(begins);
-                network.lose_what_is_coming(*now, place);
+                network.losses.outage += network.cable(place).lose_what_is_coming(agenda.now);
             }
         }
     }
@@ -371,7 +349,7 @@ impl<'t> World<'t> {
                 if begins {
                     state.unplug(surroundings, place.nic);
                 } else if !state.plug(surroundings, place.nic) {
-                    let later = surroundings.now + tabane_proto::GRACE / 4;
+                    let later = surroundings.agenda.now + tabane_proto::GRACE / 4;
                     surroundings.agenda.push(later, Event::Fault(Fault::Removed(link, node), false));
                 }
             }
@@ -387,28 +365,25 @@ impl<'t> World<'t> {
     }
 
     fn set_carrier_loss(&mut self, link: LinkNumber, at: Where, begins: bool) {
-        let Surroundings { network, agenda, now, .. } = &mut self.surroundings;
+        let Surroundings { network, agenda, .. } = &mut self.surroundings;
         for place in network.places(link, at) {
             if network.cable(place).set_carrier_loss(begins) {
-                agenda.push(*now + CARRIER_NOTICE, Event::Carrier(place, !begins));
+                agenda.push(agenda.now + CARRIER_NOTICE, Event::Carrier(place, !begins));
             }
         }
     }
 
     /// The figures of a flow.
-    #[must_use]
     pub fn result(&self, flow: FlowNumber) -> FlowResult {
         self.result_since(flow, Instant::default())
     }
 
     /// The figures of the frames of a flow that were taken from `since` on.
-    #[must_use]
     pub fn result_since(&self, flow: FlowNumber, since: Instant) -> FlowResult {
         self.surroundings.traffic.result(flow, since)
     }
 
     /// Bits per second of a flow that its addressee got from `since` until now.
-    #[must_use]
     pub fn goodput(&self, flow: FlowNumber, since: Instant) -> f64 {
         let bytes = self.surroundings.traffic.delivered_between(flow, since, self.now());
         let bits = u32::try_from(bytes * 8 / 1_000).unwrap_or(u32::MAX);
@@ -417,26 +392,21 @@ impl<'t> World<'t> {
 
     /// The longest time from `since` until now in which the addressee of a flow got none of its frames; a time that
     /// began before counts whole.
-    #[must_use]
     pub fn longest_pause(&self, flow: FlowNumber, since: Instant) -> Duration {
         self.surroundings.traffic.longest_pause(flow, since, self.now())
     }
 
     /// How long each question of a flow with [`crate::flow::Pace::Asking`] that was asked from `since` on waited for its
     /// answer, in order.
-    #[must_use]
     pub fn round_trips(&self, flow: FlowNumber, since: Instant) -> Vec<Duration> {
         self.surroundings.traffic.round_trips(flow, since)
     }
 
     /// The events that all bundles logged.
-    #[must_use]
     pub fn log(&self) -> &[LogEntry] {
         &self.surroundings.log
     }
 
-    /// A node's bundle.
-    #[must_use]
     pub fn bundle(&self, node: u8) -> &Bundle {
         &self.nodes[usize::from(node)].bundle
     }
@@ -447,19 +417,16 @@ impl<'t> World<'t> {
     }
 
     /// Cells that did not arrive, by cause.
-    #[must_use]
     pub fn losses(&self) -> Losses {
         self.surroundings.network.losses
     }
 
     /// Frames that found their device full.
-    #[must_use]
     pub fn device_full(&self) -> u64 {
         self.surroundings.traffic.device_full
     }
 
     /// Deliveries to nodes that were not addressed.
-    #[must_use]
     pub fn flooded(&self) -> u64 {
         self.surroundings.traffic.flooded
     }
@@ -470,7 +437,6 @@ impl<'t> World<'t> {
     }
 
     /// Cells that by the counts are on their way, and cells that the links hold: equal unless the world itself is wrong.
-    #[must_use]
     pub fn on_the_way(&self) -> (u64, u64) {
         let switching =
             self.surroundings.agenda.waiting().filter(|event| matches!(event, Event::Switch(_))).count();

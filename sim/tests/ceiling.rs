@@ -70,9 +70,6 @@ fn peers_share_the_ceiling_of_what_is_sent() {
     let [first, second, one, other] = speeds(&mut world, [bulk(0, 1), bulk(0, 2), bulk(1, 0), bulk(2, 0)]);
     let sent = (counted_by(&world, 0, "cells_sent") - before) as f64 * 1_500.0 * 8e-6 / 8.5;
     println!("{first:.1} + {second:.1} in {sent:.1}, {one:.1} and {other:.1} Mbit/s");
-    assert!(
-        (28.0..=30.2).contains(&sent) && first.min(second) > 5.0,
-        "{first} and {second} in {sent} Mbit/s"
-    );
+    assert!((28.0..=30.2).contains(&sent) && first.min(second) > 5.0, "{first}, {second} in {sent} Mbit/s");
     assert!(is_just_below(one, 40) && is_just_below(other, 40), "{one} and {other} Mbit/s");
 }

@@ -57,11 +57,8 @@ fn a_path_that_is_narrow_from_the_beginning_is_found_before_it_carries() {
         run(&mut world, Duration::from_secs(1));
         let share = world.goodput(flow, since) / 200e6;
         assert!(share > 0.9, "seed {seed}: {share}");
-        assert!(
-            against(&world, Instant::default()).is_empty(),
-            "seed {seed}: {:?}",
-            against(&world, Instant::default())
-        );
+        let against = against(&world, Instant::default());
+        assert!(against.is_empty(), "seed {seed}: {against:?}");
     }
 }
 
@@ -158,10 +155,7 @@ fn losses_of_all_lengths_are_not_taken_for_an_mtu() {
             world.start(Flow { sizes: Sizes::Fixed(98), ..Flow::steady(1, 0, 98, millis(5)) });
             run(&mut world, Duration::from_secs(4));
             let found = found(&world, since, 1);
-            assert!(
-                found.is_empty() || loss == 300_000 && found.len() <= 2,
-                "seed {seed}, {loss}: {found:?}"
-            );
+            assert!(found.is_empty() || loss == 300_000 && found.len() <= 2, "{seed}, {loss}: {found:?}");
         }
     }
 }

@@ -69,10 +69,7 @@ fn a_sparse_flow_hardly_waits_behind_bulk_and_bulk_flows_share_what_there_is() {
     assert!(result.latency_max <= millis(10));
     assert!(goodputs.iter().sum::<f64>() >= 0.9 * 200e6);
     assert!(goodputs.iter().all(|goodput| *goodput >= 0.4 * 200e6));
-    assert!(
-        trimmed.iter().sum::<u64>() > 20,
-        "a flow that does not slow down is signalled more and more often"
-    );
+    assert!(trimmed.iter().sum::<u64>() > 20, "who does not slow down is signalled ever more often");
     assert_eq!(counted(&world, "frames_trimmed"), trimmed.iter().sum::<u64>());
 }
 

@@ -58,15 +58,9 @@ fn a_flow_of_ten_packets_a_second_goes_on_when_its_link_dies_or_carries_next_to_
     for seed in 0..20 {
         for (number, fault) in [Fault::BlackHole(0, None), Fault::Rate(0, 1)].into_iter().enumerate() {
             let mut world = two_nodes(seed, &[at(50, 100, 10), at(20, 100, 15)]);
-            recur(
-                &mut world,
-                fault,
-                millis(3_000 + 7 * seed),
-                Duration::from_secs(60),
-                Duration::from_secs(60),
-            );
-            let (gap, _) =
-                gap_of(&mut world, Flow::steady(0, 1, FRAME, every), Duration::from_secs(4), every);
+            let (flow, minute) = (Flow::steady(0, 1, FRAME, every), millis(60_000));
+            recur(&mut world, fault, millis(3_000 + 7 * seed), minute, minute);
+            let (gap, _) = gap_of(&mut world, flow, millis(4_000), every);
             worst[number] = worst[number].max(gap);
         }
     }

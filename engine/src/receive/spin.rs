@@ -58,7 +58,6 @@ pub(super) const WINDOW_NS: u64 = 20_000_000;
 pub(super) struct TokenBucket {
     percent: u64,
     left: i64,
-    /// When it was computed.
     at: Instant,
     /// Whether it was used up, and is not yet half full.
     is_saving: bool,
@@ -97,7 +96,6 @@ fn signed(value: u64) -> i64 {
 //
 // It counts frames over spans of time that are long beside a burst of one flow.
 
-/// The shortest span.
 pub(super) const SPAN: Duration = Duration::from_millis(10);
 /// Frames are many when the time between two is shorter than a wake-up on another processor
 /// (`docs/lessons.md`): then the sleeps cost more than the frames.

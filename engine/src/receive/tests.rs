@@ -88,11 +88,7 @@ fn each_engine_waits_in_its_own_way() {
 fn a_link_without_interrupts_bounds_each_sleep() {
     let start = Instant::from_nanos(1_000_000_000);
     let mut engine = Receive::new(start, Settings::default());
-    assert_eq!(
-        engine.next(start, start + FAR, Some(micros(32))),
-        Wait::Sleep(SELDOM),
-        "nothing has moved yet"
-    );
+    assert_eq!(engine.next(start, start + FAR, Some(micros(32))), Wait::Sleep(SELDOM), "nothing moved yet");
     engine.turn(start, CAME);
     let mut after = |silence| engine.next(start + silence, start + FAR, Some(micros(32)));
     assert_eq!(after(micros(10)), Wait::Sleep(micros(32)), "frames move");
@@ -141,10 +137,7 @@ fn the_engine_spins_for_answers_and_not_for_the_next_question() {
         assert!(spun < 100 * wait, "as long as an answer takes and a quarter of that: {spun:?}");
     }
     let spun = spun_for_answers([CAME, CAME]);
-    assert!(
-        spun < 200 * wait,
-        "and for as long after it, where the direction does not distinguish them: {spun:?}"
-    );
+    assert!(spun < 200 * wait, "and as long after, where the direction does not distinguish them: {spun:?}");
 }
 
 #[test]

@@ -43,7 +43,6 @@ impl Rig {
         admitted
     }
 
-    /// The device finishes descriptors.
     fn finish(&mut self, count: usize) {
         let count = count.min(self.outstanding);
         self.outstanding -= count;

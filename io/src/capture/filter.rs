@@ -72,7 +72,6 @@ enum To {
 
 const NEXT: To = To::Over(0);
 
-/// One instruction.
 struct Step {
     code: u32,
     value: u32,

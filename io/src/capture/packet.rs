@@ -51,7 +51,6 @@ pub struct Packet<'a> {
     pub tag: Option<[u8; 4]>,
 }
 
-/// The packets of a block.
 pub(super) fn in_block(block: &[u8]) -> impl Iterator<Item = Packet<'_>> {
     let count = word(block, COUNT).unwrap_or(0);
     let mut at = word(block, FIRST).map(offset);

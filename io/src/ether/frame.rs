@@ -49,7 +49,6 @@ pub const GROUP: Mac = [0x03, 0x74, 0x61, 0x62, 0x61, 0x6e];
 /// The range's prefix, and "et".
 const PREFIX: [u8; 10] = [0x01, 0, 0, 0, 0, 0, 0, 0, 0x65, 0x74];
 
-/// The socket address of a NIC.
 pub(super) fn address_of(mac: Mac, port: u16) -> SocketAddr {
     let mut octets = [0; 16];
     octets[..PREFIX.len()].copy_from_slice(&PREFIX);

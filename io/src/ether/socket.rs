@@ -80,7 +80,6 @@ const PIECES: usize = 160;
 
 /// Where a run goes.
 pub(super) struct Way {
-    /// Index of the NIC.
     pub(super) index: u32,
     /// The NIC at the other end.
     pub(super) to: Mac,
@@ -92,7 +91,6 @@ pub(super) fn is_run(total: usize, segment: usize) -> bool {
     segment > 0 && total <= RUN_MAX && total.div_ceil(segment) <= SEGMENTS_MAX
 }
 
-/// Sends the run, whole or not at all.
 pub(super) fn send_run(socket: &CellSocket, way: &Way, slices: &[IoSlice<'_>], segment: usize) -> Sent {
     let (socket, to) = (socket.as_fd(), link_layer(way.index, ETHER_TYPE, way.to));
     sockets::send_singly(socket, Run::new(slices), |run| send_batch(socket, &to, way.port, run, segment))
@@ -275,7 +273,6 @@ impl<'a, 'b> Coalescer<'a, 'b> {
         Self { buffers, filled: 0 }
     }
 
-    /// Buffers in use.
     pub(super) fn filled(&self) -> usize {
         self.filled
     }

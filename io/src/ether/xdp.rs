@@ -124,7 +124,6 @@ impl Xdp {
         Ok(opened)
     }
 
-    /// The mode, for people.
     pub(super) fn mode(&self) -> &'static str {
         match (self.zero_copy, self.place) {
             (true, _) => "ether/xdp-zerocopy",
@@ -188,13 +187,11 @@ impl Xdp {
         }
     }
 
-    /// Bytes of packets that have not left.
     pub(super) fn queued_bytes(&mut self) -> usize {
         self.reclaim(Cause::Send);
         self.queued
     }
 
-    /// Limits those.
     pub(super) fn set_limit(&mut self, bytes: usize) {
         self.limit = bytes;
     }

@@ -71,7 +71,6 @@ pub(super) fn lock(file: &OwnedFd, byte: u64) -> io::Result<bool> {
 pub(super) struct Mapping(Arc<MmapRaw>);
 
 impl Mapping {
-    /// The first `bytes` of the file.
     pub(super) fn new(file: &OwnedFd, bytes: u64) -> io::Result<Self> {
         let bytes = usize::try_from(bytes).map_err(|_| io::ErrorKind::OutOfMemory)?;
         Ok(Self(Arc::new(MmapOptions::new().len(bytes).map_raw(file)?)))
@@ -102,7 +101,6 @@ impl Mapping {
         unsafe { AtomicU8::from_ptr(self.0.as_mut_ptr().add(at)) }
     }
 
-    /// The words from `at` on.
     fn words(&self, at: usize, count: usize) -> &[AtomicU64] {
         assert!(at.is_multiple_of(8) && at <= self.0.len() && (self.0.len() - at) / 8 >= count);
         // SAFETY: as above; an AtomicU64 has the layout of a u64.

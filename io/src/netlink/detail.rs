@@ -11,7 +11,7 @@ use super::nic::{addresses, nics};
 use super::{NetlinkError, Nic, NicAddress, exchange};
 
 /// A network device and what is known of it besides [`Nic`].
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct NicDetail {
     /// What the data path knows of it; `link_local` is left out.
     pub nic: Nic,
@@ -63,15 +63,7 @@ pub struct NicStatistics {
 
 impl NicDetail {
     fn from_message(message: &LinkMessage) -> Self {
-        let mut detail = Self {
-            nic: Nic::from_message(message),
-            kind: None,
-            parent: None,
-            master: None,
-            bus_name: None,
-            statistics: NicStatistics::default(),
-            addresses: Vec::new(),
-        };
+        let mut detail = Self { nic: Nic::from_message(message), ..Self::default() };
         let (mut parent, mut namespace) = (None, None);
         for attribute in &message.attributes {
             match attribute {

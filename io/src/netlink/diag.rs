@@ -74,13 +74,11 @@ pub struct TcpState {
 }
 
 /// The established connections of TCP.
-/// Errors: the kernel's, when it does not describe sockets.
 pub fn tcp_sockets() -> io::Result<Vec<SocketState>> {
     sockets(IPPROTO_TCP, &StateFlags::ESTABLISHED)
 }
 
 /// The sockets of UDP.
-/// Errors: the kernel's, when it does not describe sockets.
 pub fn udp_sockets() -> io::Result<Vec<SocketState>> {
     sockets(IPPROTO_UDP, &StateFlags::all())
 }

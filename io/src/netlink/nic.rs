@@ -11,7 +11,7 @@ use netlink_packet_route::link::{LinkAttribute, LinkFlags, LinkMessage, State};
 use super::{NetlinkError, dump};
 
 /// A network device, as it was when it was asked for.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Nic {
     /// Its name.
     pub name: String,
@@ -45,19 +45,10 @@ impl Nic {
     pub(super) fn from_message(message: &LinkMessage) -> Self {
         let flags = message.header.flags;
         let mut nic = Self {
-            name: String::new(),
             index: message.header.index,
-            mtu: 0,
             admin_up: flags.contains(LinkFlags::Up),
             carrier: flags.contains(LinkFlags::LowerUp),
-            carrier_losses: 0,
-            operational: false,
-            mac: None,
-            link_local: None,
-            gso_max_size: 0,
-            gso_max_segments: 0,
-            tx_queue_len: 0,
-            qdisc: String::new(),
+            ..Self::default()
         };
         for attribute in &message.attributes {
             match attribute {

@@ -185,7 +185,6 @@ pub(super) enum Gso {
     Refused {
         /// When to try again, as [`now_ns`] counts.
         until_ns: u64,
-        /// How long the next refusal counts, ns.
         pause_ns: u64,
     },
 }

@@ -4,7 +4,7 @@
 //! Invariant: a number under which a message may have left is not given to another cell.
 
 use crate::bundle::Bundle;
-use crate::outbox::{Control, ControlMessage, Spoken, Written};
+use crate::outputs::{Control, ControlMessage, Spoken, Written};
 use crate::send::transmit::Outcome;
 use crate::time::Instant;
 

@@ -142,7 +142,6 @@ pub struct Held {
 
 impl Bundle {
     /// What the bundle holds now. The cost grows with the number of receive buffers.
-    #[must_use]
     pub fn held(&self) -> Held {
         let pool = self.receiver.pool();
         Held {
@@ -226,25 +225,21 @@ impl Bundle {
     }
 
     /// Whether every peer's device takes UDP superframes, so that ours may produce them.
-    #[must_use]
     pub fn peers_take_uso(&self) -> bool {
         self.sessions.table().iter().all(|session| session.takes_uso)
     }
 
     /// This node.
-    #[must_use]
     pub fn node(&self) -> NodeId {
         self.sessions.node()
     }
 
     /// The policy in force.
-    #[must_use]
     pub fn policy(&self) -> PolicyKind {
         self.sender.policy()
     }
 
     /// Bytes of the largest cell that is made now.
-    #[must_use]
     pub fn cell_max(&self) -> usize {
         self.sender.cell_max(&self.sessions)
     }

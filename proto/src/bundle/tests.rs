@@ -4,7 +4,6 @@ mod carried;
 mod drain;
 mod endpoints;
 mod fdb;
-mod fit;
 mod handover;
 mod heartbeats;
 mod hotplug;
@@ -12,14 +11,13 @@ mod kernel_path;
 mod membership;
 pub(crate) mod pair;
 mod relief;
-mod requests;
 mod sealed;
 
 use super::*;
 use crate::group::membership::part;
 use crate::link::outbound::Outbound;
 use crate::link::paths::Paths;
-use crate::outbox::Control;
+use crate::outputs::Control;
 use crate::session::Origin;
 use crate::session::table::Session;
 use crate::wire::cell::{HEADER, Header, Kind};
@@ -40,7 +38,6 @@ fn endpoint(number: u8) -> SocketAddr {
     SocketAddr::from(([192, 0, 2, number], 7420))
 }
 
-/// Node 1, alone, with so many links.
 fn alone(now: Instant, links: usize) -> Bundle {
     let links = alloc::vec![LinkSettings::new(1_452); links];
     Bundle::new(now, Settings { slots: 512, buffers: 16, ..Settings::new(node(1), 1, links) })
@@ -55,12 +52,7 @@ fn say(bundle: &mut Bundle, now: Instant, number: u8, change: impl FnOnce(Hello)
 /// A bundle reads a frame from its device: a virtio header of zeros, this address, that of host 1, and these bytes.
 fn read(bundle: &mut Bundle, now: Instant, to: [u8; 6], payload: &[u8]) -> Vec<u8> {
     let frame = [&[0; 10][..], &to, &[2, 0, 0, 0, 0, 1, 0x88, 0xb5], payload].concat();
-    let mut rest = &frame[..];
-    for part in bundle.read_space() {
-        let (here, later) = rest.split_at(rest.len().min(part.len()));
-        part[..here.len()].copy_from_slice(here);
-        rest = later;
-    }
+    bundle.read_space().flatten().zip(&frame).for_each(|(place, byte)| *place = *byte);
     bundle.handle_frame(now, frame.len());
     frame
 }

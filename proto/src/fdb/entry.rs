@@ -24,7 +24,6 @@ pub(super) const TAG: u64 = (1 << TAG_BITS) - 1;
 /// Numbers of nodes; 0 is none.
 pub(crate) const NUMBERS: usize = 1 << NUMBER_BITS;
 
-/// One address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Entry {
     /// The bits of its hash that the set does not show.

@@ -47,7 +47,6 @@ struct Place {
     left: AtomicU32,
 }
 
-/// All numbers.
 pub(crate) struct Nodes {
     places: Box<[Place]>,
     /// A worker takes a number at the moment. Others do not wait for it.

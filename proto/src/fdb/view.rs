@@ -22,8 +22,6 @@ const ASK_AGAIN_AFTER: u32 = 1;
 /// Addresses that are kept for who asks what was learned.
 const LEARNED: usize = 1_024;
 
-/// One worker's view of the forwarding database.
-#[derive(Debug)]
 pub(crate) struct View {
     fdb: Arc<Fdb>,
     /// Each peer's: its node's number.
@@ -82,7 +80,6 @@ impl View {
         }
     }
 
-    /// A peer is gone.
     pub(crate) fn forget_peer(&mut self, gone: u16) {
         self.nameless.retain(|(peer, _)| *peer != gone);
         if let Some(claim) = self.claims.remove(gone) {
@@ -146,11 +143,7 @@ mod tests {
         assert_eq!(other.look_up(NOW, HOST), Some(3));
         other.meet_peer(NOW, 2, node(8));
         other.learn(NOW, HOST, 2);
-        assert_eq!(
-            one.look_up(NOW, HOST),
-            None,
-            "the host has moved to a node that this worker does not know"
-        );
+        assert_eq!(one.look_up(NOW, HOST), None, "the host has moved to a node unknown to this worker");
         one.meet_peer(NOW, 1, node(8));
         assert_eq!(one.look_up(NOW, HOST), Some(1));
     }

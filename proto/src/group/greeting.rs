@@ -6,11 +6,11 @@
 //!
 //! Invariant: nothing that somebody without the group key can repeat changes an endpoint, a pairing or a session.
 
-use crate::event::{Event, Mismatch, Refusal};
 use crate::group::membership::{FORGET_AFTER, admit_as, answer_hello, greet_soon, join, pair, part};
 use crate::group::{Group, Parts};
 use crate::link::Links;
-use crate::outbox::{Control, Outputs};
+use crate::outputs::event::{Event, Mismatch, Refusal};
+use crate::outputs::{Control, Outputs};
 use crate::receive::pool::Piece;
 use crate::session::Origin;
 use crate::session::handshake::{Agreement, Aim, Progress, may_join};

@@ -41,7 +41,6 @@ pub(crate) struct Handover {
 }
 
 impl Handover {
-    /// Data arrived.
     pub(crate) fn handle_data(&mut self, now: Instant) {
         self.received = now;
     }
@@ -51,7 +50,6 @@ impl Handover {
         now.since(self.received) >= QUIET
     }
 
-    /// Whether this node is about to be replaced.
     pub(crate) fn is_draining(&self) -> bool {
         self.drains
     }
@@ -102,7 +100,6 @@ impl Group {
         queue_hellos(parts, |_| true);
     }
 
-    /// The replacement does not happen after all.
     pub(crate) fn resume(&mut self, parts: &mut Parts<'_>) {
         self.handover.drains = false;
         queue_hellos(parts, |_| true);

@@ -8,11 +8,11 @@
 //! Invariant: a path's numbers go on counting when its link number is taken again, so a peer that missed the farewell
 //! confuses no cells.
 
-use crate::event::Signal;
 use crate::group::membership::part;
 use crate::group::{Group, Parts};
 use crate::link::nic::{Link, LinkSettings, Presence};
-use crate::outbox::Control;
+use crate::outputs::Control;
+use crate::outputs::event::Signal;
 use crate::session::Origin;
 use crate::time::Instant;
 use crate::wire::hello::Hello;
@@ -30,7 +30,6 @@ pub(crate) fn add_link(now: Instant, settings: LinkSettings, parts: &mut Parts<'
     Some(number)
 }
 
-/// A link leaves.
 pub(crate) fn remove_link(now: Instant, number: u8, parts: &mut Parts<'_>) {
     let Some(link) = parts.links.member_mut(number) else { return };
     link.presence = Presence::Leaving { until: now + GRACE };
@@ -44,7 +43,6 @@ pub(crate) fn remove_link(now: Instant, number: u8, parts: &mut Parts<'_>) {
     parts.fit_cells();
 }
 
-/// Another NIC replaced that of a link: the state of its paths is void.
 pub(crate) fn replace_link(now: Instant, number: u8, settings: LinkSettings, parts: &mut Parts<'_>) {
     if parts.links.member_mut(number).is_none() {
         return;
@@ -130,7 +128,6 @@ fn bid_farewell(now: Instant, number: u8, parts: &mut Parts<'_>) {
     }
 }
 
-/// A link is gone.
 fn vacate(number: u8, parts: &mut Parts<'_>) {
     parts.links[number].presence = Presence::Vacant;
     parts.sessions.forget_link(number);
@@ -153,7 +150,6 @@ pub(super) fn queue_hellos(parts: &mut Parts<'_>, over: impl Fn(u8) -> bool) {
 }
 
 impl Group {
-    /// This node ends: queues a farewell to all peers over all links.
     pub(crate) fn end(&mut self, now: Instant, parts: &mut Parts<'_>) {
         self.ends = true;
         (0u8..).take(parts.links.all().len()).for_each(|number| remove_link(now, number, parts));

@@ -8,13 +8,13 @@
 //!
 //! Invariant: a session number is given to one peer at a time, and state of a former incarnation ends with it.
 
-use crate::event::{Event, Expiry, Mismatch, Refusal, Signal};
 use crate::group::{Group, Parts};
 use crate::link::Links;
 use crate::link::nic::CELL_LEAST;
 use crate::link::outbound::Standing;
 use crate::link::paths::Paths;
-use crate::outbox::{Control, Outbox, Outputs, Written};
+use crate::outputs::event::{Event, Expiry, Mismatch, Refusal, Signal};
+use crate::outputs::{Control, Outbox, Outputs, Written};
 use crate::security::{Number, TAG};
 use crate::session::handshake::may_join;
 use crate::session::{Origin, Sessions};
@@ -150,7 +150,6 @@ impl Group {
         Some(index)
     }
 
-    /// Admits a new peer, unless it cannot be one.
     fn admit(
         &mut self,
         now: Instant,
@@ -346,14 +345,12 @@ pub(crate) fn review_keys(parts: &mut Parts<'_>) {
     }
 }
 
-/// A peer is gone.
 pub(crate) fn part(index: u16, parts: &mut Parts<'_>) {
     if let Some(peer) = drop_peer(index, parts) {
         parts.out.events.log(Event::PeerLeft { peer });
     }
 }
 
-/// Drops a peer's state.
 fn drop_peer(index: u16, parts: &mut Parts<'_>) -> Option<NodeId> {
     let peer = parts.sessions.table_mut().remove(index)?;
     parts.links.remove(index);

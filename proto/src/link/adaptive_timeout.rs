@@ -21,7 +21,6 @@ const STEADY_AFTER: Duration = Duration::from_secs(10);
 #[derive(Clone, Debug)]
 pub(crate) struct AdaptiveTimeout {
     added: Duration,
-    /// When it was added.
     at: Instant,
     /// The numbers of the cells for which the path was given up last.
     overdue: Range<u64>,

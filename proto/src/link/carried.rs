@@ -70,7 +70,6 @@ impl Programs {
         self.sent
     }
 
-    /// When they last carried something, either way.
     pub(crate) fn at(&self) -> Option<Instant> {
         self.at
     }
@@ -124,7 +123,6 @@ impl ProgramRate {
         if before == 0 { 0 } else { self.sent.saturating_sub(before) }
     }
 
-    /// A heartbeat leaves under this number.
     fn handle_heartbeat(&mut self, now: Instant, seq: u64) {
         if self.written.len() == HEARTBEATS {
             self.written.pop_front();

@@ -48,7 +48,6 @@ impl Ceiling {
         self.rate
     }
 
-    /// Whether nothing may be sent now.
     pub(crate) fn is_full(&self, now: Instant) -> bool {
         self.rate.is_some() && now < self.next_at
     }
@@ -58,12 +57,10 @@ impl Ceiling {
         self.rate.map_or(Instant::default(), |_| self.next_at + BATCH / 2)
     }
 
-    /// Bytes that may be sent at once.
     pub(crate) fn batch_limit(&self) -> u64 {
         self.rate.map_or(u64::MAX, |rate| bytes_in(rate, BATCH))
     }
 
-    /// Packets of so many bytes in all were sent.
     pub(crate) fn handle_sent(&mut self, now: Instant, bytes: u64) {
         if let Some(rate) = self.rate {
             self.next_at = self.next_at.max(now - CATCH_UP) + time_of(bytes, rate);

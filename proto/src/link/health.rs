@@ -17,12 +17,12 @@
 //! Source: P2, section 2.2. Thresholds: [`crate::OVERDUE_AFTER`] must exceed the time in which a receiver is not scheduled (1 ms
 //! ticks), [`SILENT_FOR`] the jitter of three heartbeats; the targets are 5 ms under load and 50 ms in quiet.
 
-use crate::event::Signal;
 use crate::link::black_hole::BURST;
 use crate::link::carried::Told;
 use crate::link::hold_down::HoldDown;
 use crate::link::incast::INCAST_EXTRA;
 use crate::link::watch::Watch;
+use crate::outputs::event::Signal;
 use crate::time::Instant;
 use core::ops::Range;
 use core::time::Duration;
@@ -43,7 +43,6 @@ const HEARTBEATS_TO_RISE: u8 = 3;
 /// Cells that are held are asked for so many at a time: another path carries them before the next request.
 const HELD_TOGETHER: u64 = 64;
 
-/// A change of the judgement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Change {
     /// The link is used again.
@@ -76,7 +75,6 @@ pub(crate) struct Health {
 
 impl Health {
     /// A path is down until heartbeats have come over it.
-    #[must_use]
     pub(crate) fn new(now: Instant) -> Self {
         Self {
             up: false,
@@ -93,13 +91,10 @@ impl Health {
     }
 
     /// Whether the link is to be used.
-    #[must_use]
     pub(crate) fn is_up(&self) -> bool {
         self.up
     }
 
-    /// When a cell was received last.
-    #[must_use]
     pub(crate) fn last_received(&self) -> Instant {
         self.last_received
     }
@@ -196,7 +191,6 @@ impl Health {
     }
 
     /// When to judge next, at the latest; arguments as for [`Self::poll`].
-    #[must_use]
     pub(crate) fn deadline(&self, now: Instant, next: u64, skew: Duration, incast: bool) -> Option<Instant> {
         let silent = self.last_received.max(self.excused) + SILENT_FOR + skew;
         let overdue = self.watch.due(now, (next, self.last_received), late(skew, incast), self.beside());

@@ -3,7 +3,6 @@
 //! Beside the path. Heartbeats go over every link of a peer as [`crate::link::heartbeat_pacing`] says, and at once when a
 //! judgement has changed.
 
-use crate::event::{Direction, Event, Signal};
 use crate::link::Links;
 use crate::link::black_hole::{JITTER_PARTS, OVERDUE_AFTER};
 use crate::link::congestion::Arrived;
@@ -13,7 +12,8 @@ use crate::link::nic::Link;
 use crate::link::outbound::{ESTIMATE_MAX, Standing};
 use crate::link::path_mtu::Finding;
 use crate::link::paths::Reach;
-use crate::outbox::{Control, Outbox, Outputs, Written};
+use crate::outputs::event::{Direction, Event, Signal};
+use crate::outputs::{Control, Outbox, Outputs, Written};
 use crate::security::Number;
 use crate::session::Sessions;
 use crate::time::{Instant, wire_micros};

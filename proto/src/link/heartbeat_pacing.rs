@@ -137,11 +137,7 @@ mod tests {
     #[test]
     fn a_fast_link_that_falls_silent_has_heartbeats_left() {
         let half = Duration::from_millis(500);
-        assert_eq!(
-            beats(Duration::from_micros(10), 0, half),
-            500 + 1 + 8 + 57,
-            "one for the last millisecond"
-        );
+        assert_eq!(beats(Duration::from_micros(10), 0, half), 500 + 1 + 8 + 57, "one for the last of them");
         assert_eq!(beats(Duration::from_millis(1), 0, half), 118, "a slow one has nothing");
     }
 

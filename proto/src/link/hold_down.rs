@@ -10,13 +10,12 @@ use core::time::Duration;
 
 /// What fails within this time after it recovered has relapsed.
 const STEADY_AFTER: Duration = Duration::from_secs(10);
-/// The first hold-down.
 const FIRST: Duration = Duration::from_millis(500);
 /// Doublings of it: at most 32 s.
 const DOUBLINGS: u32 = 6;
 
 /// How often something has relapsed, and until when it is held down.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct HoldDown {
     recovered: Instant,
     relapses: u32,
@@ -28,7 +27,6 @@ impl HoldDown {
         Self { recovered: now, relapses: 0, until: now }
     }
 
-    /// It fails.
     pub(crate) fn fail(&mut self, now: Instant) {
         self.relapses = if now.since(self.recovered) < STEADY_AFTER { self.relapses + 1 } else { 0 };
         let doublings = self.relapses.checked_sub(2).map(|doublings| doublings.min(DOUBLINGS));
@@ -41,12 +39,10 @@ impl HoldDown {
         self.until = now;
     }
 
-    /// It works again.
     pub(crate) fn recover(&mut self, now: Instant) {
         self.recovered = now;
     }
 
-    /// Whether it may be used again.
     pub(crate) fn is_over(&self, now: Instant) -> bool {
         now >= self.until
     }

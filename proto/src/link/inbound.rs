@@ -20,17 +20,14 @@ const FAR: u64 = 1 << 26;
 /// One direction of one link.
 #[derive(Debug)]
 pub(crate) struct Inbound {
-    /// The judgement of this direction.
     pub(crate) health: Health,
     /// It is not to be used any more, and still brings what was sent before.
     pub(crate) lingers: bool,
-    /// Cells received.
     pub(crate) received: u64,
     /// Bytes of its data cells, headers included.
     pub(crate) bytes: u64,
     /// What programs received, counted in cells.
     pub(crate) carried: u64,
-    /// Cells found missing.
     pub(crate) missed: u64,
     /// The number after the highest that was received.
     next_seq: u64,
@@ -65,7 +62,6 @@ impl Inbound {
         }
     }
 
-    /// The number after the highest that was received.
     pub(crate) fn next_seq(&self) -> u64 {
         self.next_seq
     }
@@ -93,12 +89,10 @@ impl Inbound {
         self.probed = Some(seq);
     }
 
-    /// The link number of the latest probe.
     pub(crate) fn probed(&self) -> Option<u32> {
         self.probed
     }
 
-    /// A heartbeat came.
     pub(crate) fn handle_heartbeat(&mut self, now: Instant, sent_at: u32) {
         self.last_heartbeat = Some((sent_at, now));
         let sample = now.as_wire_micros().wrapping_sub(sent_at);
@@ -134,7 +128,6 @@ impl Inbound {
         self.last_delay
     }
 
-    /// Heartbeats that have come, modulo 256.
     pub(crate) fn heartbeats(&self) -> u8 {
         self.heartbeats
     }
@@ -197,7 +190,10 @@ mod tests {
             let next = path.next_seq();
             path.handle_departed(at(1), Sent { departed, queued: 0 });
             let change = path.health.clone().poll(at(30), next, Duration::ZERO, false, at(30));
-            matches!(change, Some(crate::link::health::Change::Down(crate::event::Signal::BurstSkew { .. })))
+            matches!(
+                change,
+                Some(crate::link::health::Change::Down(crate::outputs::event::Signal::BurstSkew { .. }))
+            )
         };
         assert!(!lacks(&mut path, (1 << 31) - 1));
         assert!(lacks(&mut path, 100), "those of its own are");

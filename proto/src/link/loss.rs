@@ -26,8 +26,7 @@ const WINDOW_TIME: Duration = Duration::from_secs(1);
 /// Heavy loss of which a full queue or a policer is the cause has ended after so long.
 const EXPLAINED_FOR: Duration = Duration::from_secs(2);
 
-/// The loss of one link.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Loss {
     /// The number from which cells count.
     from: u64,
@@ -45,18 +44,9 @@ pub(crate) struct Loss {
 
 impl Loss {
     pub(crate) fn new(now: Instant) -> Self {
-        Self {
-            from: 0,
-            began: None,
-            since: now,
-            share: 0,
-            heavy: None,
-            suspect: false,
-            hold: HoldDown::new(now),
-        }
+        Self { since: now, hold: HoldDown::new(now), ..Self::default() }
     }
 
-    /// The share of cells that is lost, in parts of [`WHOLE`].
     pub(crate) fn share(&self) -> u32 {
         self.share
     }
@@ -95,7 +85,6 @@ impl Loss {
         true
     }
 
-    /// When the last window began.
     pub(crate) fn since(&self) -> Instant {
         self.since
     }

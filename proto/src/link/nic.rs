@@ -42,7 +42,6 @@ pub struct LinkSettings {
 
 impl LinkSettings {
     /// A link over IPv6 and UDP that finds its peers by multicast and measures its rate.
-    #[must_use]
     pub fn new(cell_max: u16) -> Self {
         Self {
             cell_max,
@@ -72,8 +71,6 @@ pub(crate) enum Presence {
     Vacant,
 }
 
-/// A link's state.
-#[derive(Debug)]
 pub(crate) struct Link {
     pub(crate) settings: LinkSettings,
     pub(crate) presence: Presence,
@@ -85,7 +82,6 @@ pub(crate) struct Link {
     read_until: Option<Instant>,
     /// Cells may still wait in its socket.
     pub(crate) is_behind: bool,
-    /// Who came in by it lately.
     pub(crate) incast: Incast,
     /// When everyone is greeted next, or bidden farewell.
     pub(crate) greet_at: Instant,
@@ -157,7 +153,6 @@ impl Link {
         self.presence == Presence::Vacant
     }
 
-    /// Whether it takes no data now.
     pub(crate) fn is_full(&self, now: Instant) -> bool {
         self.full || self.ceiling.is_full(now)
     }

@@ -27,7 +27,6 @@ pub struct NicReport {
     pub received: u64,
 }
 
-/// The load of a NIC.
 #[derive(Debug, Default)]
 pub(crate) struct NicLoad {
     /// Bits per second, as it says.
@@ -42,7 +41,6 @@ pub(crate) struct NicLoad {
 }
 
 impl NicLoad {
-    /// Bits per second, as it says.
     pub(crate) fn speed(&self) -> Option<u64> {
         self.speed
     }

@@ -30,8 +30,6 @@ const RATE_SPAN: Duration = Duration::from_millis(1);
 const RATE_MEMORY: Duration = Duration::from_millis(20);
 const RATE_BYTES: u64 = 8 * QUEUE_BOUNDS.0;
 
-/// A link's queue.
-#[derive(Debug)]
 pub(crate) struct NicQueue {
     /// Bytes handed to the kernel since start.
     sent: u64,
@@ -79,7 +77,6 @@ impl NicQueue {
         self.queued = self.queued.saturating_sub(bytes as u64);
     }
 
-    /// The kernel says that `queued` bytes have not left.
     pub(crate) fn handle_queue(&mut self, now: Instant, queued: usize) {
         self.queued = queued as u64;
         if now < self.shared_until {
@@ -107,7 +104,6 @@ impl NicQueue {
         self.shared_until = now + SHARED_FOR;
     }
 
-    /// Bytes handed to the kernel since start.
     pub(crate) fn sent(&self) -> u64 {
         self.sent
     }

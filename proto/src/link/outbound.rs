@@ -135,7 +135,6 @@ impl Outbound {
         self.congestion.rate().into_iter().chain(link.queue.rate()).chain(self.ceiling.rate()).min()
     }
 
-    /// Whether it takes no data now.
     pub(crate) fn is_full(&self, now: Instant) -> bool {
         self.is_new() || self.congestion.is_full(now) || self.ceiling.is_full(now)
     }
@@ -152,7 +151,6 @@ impl Outbound {
         self.congestion.opens_in(now).max(self.ceiling.opens_at().since(now))
     }
 
-    /// Bytes that may be sent at once.
     pub(crate) fn batch_limit(&self, now: Instant) -> u64 {
         self.congestion.batch_limit(now).min(self.ceiling.batch_limit())
     }
@@ -253,7 +251,7 @@ impl Outbound {
 
     /// How many cells count as arrived where the peer has received so many, modulo 2^32: a probe that does not arrive is no loss of the path.
     pub(crate) fn arrived(&self, count: u32) -> u32 {
-        count.wrapping_add(self.path_mtu.lost())
+        count.wrapping_add(self.path_mtu.lost)
     }
 
     /// Whether the peer has received all data cells, or has asked for them again.
@@ -275,7 +273,6 @@ impl Outbound {
         self.receipts.give_back(self.numbers.next());
     }
 
-    /// Bytes of the data cells that were sent, headers and tags included.
     pub(crate) fn bytes_sent(&self) -> u64 {
         self.bytes
     }

@@ -58,7 +58,7 @@ pub(crate) enum Finding {
 }
 
 /// What is being asked.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Phase {
     /// Whether the present size arrives.
     Confirm,
@@ -67,11 +67,12 @@ enum Phase {
     /// What arrives, at least `low` bytes and less than `high`.
     Search { low: u16, high: u16 },
     /// Nothing, for now.
+    #[default]
     Complete,
 }
 
 /// The MTU of one path, in bytes of cells.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct PathMtu {
     /// What both NICs take; 0: not known yet.
     full: u16,
@@ -97,29 +98,15 @@ pub(crate) struct PathMtu {
     /// When more than the present size is tried.
     raise_at: Instant,
     /// Probes that were lost, modulo 2^32.
-    lost: u32,
+    pub(super) lost: u32,
     /// Cells that were lost besides, modulo 2^32.
     lacks: u32,
 }
 
 impl PathMtu {
     pub(crate) fn new(now: Instant) -> Self {
-        Self {
-            full: 0,
-            headers: 0,
-            size: u16::MAX,
-            found: u16::MAX,
-            phase: Phase::Complete,
-            confirmed: false,
-            confirmed_at: now,
-            lacks_probe: false,
-            probe: None,
-            tries: 0,
-            due: now,
-            raise_at: now,
-            lost: 0,
-            lacks: 0,
-        }
+        let (size, found) = (u16::MAX, u16::MAX);
+        Self { size, found, confirmed_at: now, due: now, raise_at: now, ..Self::default() }
     }
 
     /// Both NICs take cells of `full` bytes; packets have `headers` bytes before them. Returns whether that is new.
@@ -163,11 +150,6 @@ impl PathMtu {
     /// Whether a cell of the present size is known to have arrived since then, or nobody can know.
     pub(crate) fn has_passed_since(&self, then: Instant) -> bool {
         self.full == 0 || self.confirmed && self.confirmed_at >= then
-    }
-
-    /// Probes that were lost, modulo 2^32: they say nothing about the losses of a path.
-    pub(crate) fn lost(&self) -> u32 {
-        self.lost
     }
 
     /// When a probe is due, if none is on its way.
@@ -256,7 +238,6 @@ impl PathMtu {
         finding
     }
 
-    /// The probe has arrived.
     fn arrived(&mut self, now: Instant) -> Finding {
         let length = self.length().unwrap_or(self.size);
         let finding = if self.confirmed { Finding::Nothing } else { Finding::Confirmed };

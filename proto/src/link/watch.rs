@@ -42,7 +42,6 @@ impl Watch {
         self.missing.note(now, departed, next);
     }
 
-    /// The path is given up because these cells were not received.
     pub(crate) fn doubt(&mut self, overdue: Range<u64>) {
         self.timeout.doubt(overdue);
     }

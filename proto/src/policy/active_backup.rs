@@ -8,7 +8,6 @@
 use super::{Choice, Distribute, InKernel, PolicyOptions, Share, Waiting};
 use crate::session::peers::ByPeer;
 
-#[derive(Debug)]
 pub(crate) struct ActiveBackup {
     primary: Option<u8>,
     preempt: bool,

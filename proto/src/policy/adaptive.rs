@@ -169,11 +169,7 @@ mod tests {
         };
         for reach in [Reach::Near, Reach::Returns] {
             assert_eq!(index(&[near, far], reach), Some(0));
-            assert_eq!(
-                index(&[Choice { full: true, ..near }, far], reach),
-                None,
-                "it waits for the near one"
-            );
+            assert_eq!(index(&[Choice { full: true, ..near }, far], reach), None, "it waits for that");
             assert_eq!(index(&[far], reach), Some(0), "no other is up");
         }
         assert_eq!(index(&[near, far], Reach::Far), Some(1));

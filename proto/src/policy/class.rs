@@ -54,8 +54,6 @@ pub(crate) struct Treatment {
     pub(crate) reach: Reach,
 }
 
-/// The policies in force.
-#[derive(Debug)]
 pub(crate) struct Policies {
     options: PolicyOptions,
     rules: Vec<Match>,
@@ -91,7 +89,6 @@ impl Policies {
         &mut self.policies[0]
     }
 
-    /// Changes the bundle's policy.
     pub(crate) fn set(&mut self, kind: PolicyKind) {
         self.policies[0] = Policy::new(kind, &self.options);
     }

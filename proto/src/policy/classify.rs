@@ -3,7 +3,7 @@
 //! Reads the Ethernet, VLAN and IP headers and the ports behind them; nothing else of TCP. `send::lane` gives a flow its lane,
 //! by its hash. What a policy takes for a flow: [`HashLayers`].
 
-use crate::gate::gate_of;
+use crate::policy::gate::gate_of;
 use crate::wire::record::ETHERNET;
 
 const VLAN: u16 = 0x8100;
@@ -16,17 +16,14 @@ const UDP: u8 = 17;
 /// The headers that make a flow are within so many bytes: Ethernet, two tags, IPv6, ports.
 pub(crate) const HEADERS_MAX: usize = ETHERNET + 2 * 4 + 40 + 4;
 
-/// A MAC address.
 pub(crate) type Mac = [u8; 6];
 
 /// The destination of a frame, whose first bytes are given.
-#[must_use]
 pub(crate) fn destination(frame: &[u8]) -> Option<Mac> {
     frame.first_chunk().copied()
 }
 
 /// The source of a frame, whose first bytes are given.
-#[must_use]
 pub(crate) fn source(frame: &[u8]) -> Option<Mac> {
     frame.get(6..)?.first_chunk().copied()
 }
@@ -49,7 +46,6 @@ impl HashLayers {
     pub const ALL: [Self; 3] = [Self::Layer2, Self::Layer23, Self::Layer34];
 
     /// The name in files and flags.
-    #[must_use]
     pub fn name(self) -> &'static str {
         match self {
             Self::Layer2 => "layer2",

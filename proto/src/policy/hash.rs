@@ -9,7 +9,6 @@
 use super::{Choice, Distribute, InKernel, PolicyOptions, Waiting};
 use crate::policy::classify::{HashLayers, mix};
 
-#[derive(Debug)]
 pub(crate) struct Hash {
     layers: HashLayers,
 }

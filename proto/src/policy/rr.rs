@@ -61,7 +61,6 @@ impl FromStr for Turn {
     }
 }
 
-#[derive(Debug)]
 pub(crate) struct RoundRobin {
     turn: Turn,
     /// The link whose turn it is, or the next above it.

@@ -20,7 +20,6 @@ pub const NEWCOMERS: usize = 16;
 /// Associations are renewed this often (P0).
 pub(super) const PERIOD: Duration = Duration::from_secs(10);
 
-/// A sender.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Sender {
     /// The link that it is associated with.
@@ -52,14 +51,11 @@ impl Sender {
 pub(crate) struct Seen {
     /// Index of a peer to which it sends.
     pub(crate) peer: u16,
-    /// The link.
     pub(crate) link: u8,
     /// Bytes that it has sent and received.
     pub(crate) carried: [u64; 2],
 }
 
-/// All senders.
-#[derive(Debug)]
 pub(crate) struct Senders {
     table: Box<[Sender]>,
     /// When this period began, once there was one.
@@ -79,7 +75,6 @@ impl Default for Senders {
 }
 
 impl Senders {
-    /// The sender of a flow.
     pub(super) fn of(&mut self, flow: u32) -> &mut Sender {
         &mut self.table[(flow % SENDERS) as usize]
     }
@@ -90,22 +85,18 @@ impl Senders {
         choices.iter().position(|choice| choice.link == link)
     }
 
-    /// All senders.
     pub(super) fn iter_mut(&mut self) -> impl Iterator<Item = &mut Sender> {
         self.table.iter_mut()
     }
 
-    /// A sender sent so many bytes.
     pub(super) fn handle_sent(&mut self, flow: u32, bytes: u64) {
         self.of(flow).counted[0] += bytes;
     }
 
-    /// A sender received so many bytes.
     pub(super) fn handle_received(&mut self, flow: u32, bytes: u64) {
         self.of(flow).counted[1] += bytes;
     }
 
-    /// Programs have given so many newcomers a link.
     pub(super) fn handle_newcomers(&mut self, newcomers: u64) {
         self.newcomers = newcomers;
     }

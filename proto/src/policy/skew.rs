@@ -1,13 +1,12 @@
 //! P0.skew as a test: sender A starts 10 s before B, C and D, on two equal links that divide themselves fairly.
 
-use super::example::{choice, newcomers, waiting};
+use super::example::{RATE, links, newcomers, waiting};
 use super::senders::{PERIOD, SENDERS as ENTRIES};
 use super::{Choice, Distribute, NEWCOMERS, Policy, PolicyKind, PolicyOptions, Seen, Waiting};
 use crate::time::Instant;
 use core::time::Duration;
 use std::vec::Vec;
 
-const RATE: u64 = 12_500_000;
 const SENDERS: u32 = 4;
 
 /// Plays so many periods; says how many senders each link has in each of them.
@@ -45,10 +44,6 @@ pub(super) fn play_by_programs(kind: PolicyKind, periods: u64) -> Vec<Vec<usize>
         }
         chosen
     })
-}
-
-fn links() -> [Choice; 2] {
-    [choice(0, Some(RATE)), choice(1, Some(RATE))]
 }
 
 /// Those of all senders that have this link.

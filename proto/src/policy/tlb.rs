@@ -21,7 +21,7 @@ use core::cmp::Reverse;
 /// Bytes per second that a sender without history is expected to send.
 const EXPECTED_OF_NEW: u64 = 1;
 
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub(crate) struct Tlb {
     senders: Senders,
     /// Bytes per second that the senders of each link are expected to send.
@@ -101,19 +101,13 @@ fn best(choices: &[Choice], expected: &Numbered<[u64; LINKS]>) -> Option<usize> 
 mod tests {
     use super::*;
     use crate::policy::Share;
-    use crate::policy::example::{choice, newcomers, waiting};
+    use crate::policy::example::{RATE, choice, links, newcomers, waiting};
     use crate::policy::senders::PERIOD;
     use crate::policy::{Policy, PolicyKind, PolicyOptions, Seen, skew};
     use crate::time::Instant;
     use core::time::Duration;
     use std::vec;
     use std::vec::Vec;
-
-    const RATE: u64 = 12_500_000;
-
-    fn links() -> [Choice; 2] {
-        [choice(0, Some(RATE)), choice(1, Some(RATE))]
-    }
 
     fn link(policy: &mut Tlb, flow: u32, now: Instant) -> u8 {
         let share = policy.share(&links(), &Waiting { now, ..waiting(flow, 1) }).unwrap();

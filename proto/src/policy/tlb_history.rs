@@ -34,7 +34,7 @@ const GREEDY: (u64, u64) = (1, 2);
 /// An offer is clearly better than a share when it is five quarters of it: rates are measured, not exact.
 const BETTER: (u64, u64) = (5, 4);
 
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub(crate) struct TlbHistory {
     senders: Senders,
     links: Numbered<[Load; LINKS]>,
@@ -208,7 +208,7 @@ fn leave(link: &mut Load, sender: &Sender) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::policy::example::{choice, waiting};
+    use crate::policy::example::{RATE, choice, links, waiting};
     use crate::policy::senders::PERIOD;
     use crate::policy::{PolicyKind, skew};
     use crate::time::Instant;
@@ -216,12 +216,6 @@ mod tests {
     use proptest::prelude::*;
     use std::vec;
     use std::vec::Vec;
-
-    const RATE: u64 = 12_500_000;
-
-    fn links() -> [Choice; 2] {
-        [choice(0, Some(RATE)), choice(1, Some(RATE))]
-    }
 
     /// The world of P0's finding 6, where `tlb` leaves B, C and D on one link.
     #[test]
@@ -281,11 +275,7 @@ mod tests {
         let busy = [nic(0, RATE / 10 * 9), nic(1, 0)];
         assert_eq!(seat(&mut TlbHistory::default(), &busy, 0, 0), 1);
         let idle = [nic(0, 0), nic(1, 0)];
-        assert_eq!(
-            seat(&mut TlbHistory::default(), &idle, 0, 0),
-            0,
-            "by what is sent there is no difference"
-        );
+        assert_eq!(seat(&mut TlbHistory::default(), &idle, 0, 0), 0, "what is sent does not differ");
         let sending = [Choice { others: RATE / 10 * 9, ..nic(0, 0) }, nic(1, RATE / 2)];
         assert_eq!(seat(&mut TlbHistory::default(), &sending, 0, 0), 1);
     }

@@ -16,7 +16,6 @@ const TURN: u64 = 8;
 /// Bytes of the bundle by which a link's position may lag.
 const LAG_MAX: u64 = 256 * 1024;
 
-#[derive(Debug)]
 pub(crate) struct Weighted {
     /// The position of each link, in bytes of the bundle.
     served: Numbered<[u64; LINKS]>,

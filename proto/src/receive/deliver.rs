@@ -2,9 +2,9 @@
 //!
 //! Between [`crate::bundle`], which opens cells, and the device. Calls `reorder` and `reassemble`, in this order.
 
-use crate::counters::Counters;
 use crate::link::Links;
 use crate::link::paths::Paths;
+use crate::outputs::counters::Counters;
 use crate::receive::lanes::Lanes;
 use crate::receive::pool::{BUFFER, Buffer, Piece, Pool};
 use crate::receive::reassemble::{Arrival, ethernet_head};
@@ -73,7 +73,7 @@ impl Receiver {
     ) {
         let Some(lanes) = self.peers.get_mut(index) else { return };
         let lane = &mut lanes.lanes[header.lane];
-        let Some(seq) = unwrap_seq(header.lane_seq, lane.reorder.next_seq()) else {
+        let Some(seq) = unwrap_seq(header.lane_seq, lane.reorder.next) else {
             counters.drop_window += 1;
             return;
         };
@@ -129,7 +129,7 @@ impl Receiver {
             while let Some(cell) = state.reorder.pop() {
                 state.reassembler.cell(cell, index, pool, ready, counters);
             }
-            if *repair || state.reorder.gap_since().is_none() || !state.reorder.overtaken(received) {
+            if *repair || state.reorder.gap_since.is_none() || !state.reorder.overtaken(received) {
                 break;
             }
             counters.cells_given_up += state.reorder.give_up();
@@ -185,7 +185,6 @@ impl Receiver {
         }
     }
 
-    /// The next frame for the device, and where it comes from.
     pub(crate) fn poll_frame(&mut self, counters: &mut Counters) -> Option<(Arrival, Frame<'_>)> {
         for piece in self.delivering.drain(..) {
             self.pool.release(piece.buffer);

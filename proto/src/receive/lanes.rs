@@ -12,7 +12,6 @@ use crate::wire::numbered::Numbered;
 use crate::wire::repair::Request;
 use core::time::Duration;
 
-/// One lane.
 #[derive(Debug, Default)]
 pub(super) struct Lane {
     pub(super) reorder: Reorder,
@@ -34,8 +33,6 @@ impl Lane {
     }
 }
 
-/// All lanes of a peer.
-#[derive(Debug)]
 pub(crate) struct Lanes {
     pub(super) lanes: Numbered<[Lane; LANES]>,
     /// Lanes with a gap, a bit each.
@@ -68,7 +65,6 @@ impl Lanes {
         self.gapped != 0
     }
 
-    /// Lanes with a gap.
     pub(super) fn gapped(&self) -> impl Iterator<Item = u8> + use<> {
         let gapped = self.gapped;
         (0..).take(LANES).filter(move |lane| gapped & 1 << lane != 0)
@@ -81,7 +77,7 @@ impl Lanes {
 
     /// A lane has a gap, or none.
     pub(super) fn note_gap(&mut self, lane: u8) {
-        let has_gap = self.lanes[lane].reorder.gap_since().is_some();
+        let has_gap = self.lanes[lane].reorder.gap_since.is_some();
         let bit = 1 << lane;
         self.gapped = if has_gap { self.gapped | bit } else { self.gapped & !bit };
     }

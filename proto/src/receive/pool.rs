@@ -32,6 +32,7 @@ struct Entry {
 }
 
 /// All receive buffers of a bundle.
+#[derive(Default)]
 pub(crate) struct Pool {
     entries: Vec<Entry>,
     /// Entries whose bytes are here and unreferenced.
@@ -51,8 +52,7 @@ impl Pool {
             entries: (0..buffers).map(|_| entry()).collect(),
             free: (0..buffers).rev().collect(),
             lent: Vec::with_capacity(usize::from(buffers)),
-            gathering: None,
-            counts: 0,
+            ..Self::default()
         }
     }
 
@@ -61,7 +61,6 @@ impl Pool {
         self.entries.iter_mut().filter_map(|entry| entry.bytes.as_mut()).for_each(|bytes| bytes.fill(1));
     }
 
-    /// Lends a buffer, or `None` when all are taken.
     pub(crate) fn lend(&mut self) -> Option<Buffer> {
         let index = self.free.pop()?;
         self.lent.push(index);
@@ -78,7 +77,6 @@ impl Pool {
         self.free.len() + self.lent.len()
     }
 
-    /// How many there are.
     pub(crate) fn size(&self) -> usize {
         self.entries.len()
     }
@@ -92,7 +90,6 @@ impl Pool {
             .count()
     }
 
-    /// How many are lent.
     pub(crate) fn lent(&self) -> usize {
         self.lent.len()
     }
@@ -173,7 +170,6 @@ impl Pool {
         &mut buffer[usize::from(piece.start)..][..usize::from(piece.length)]
     }
 
-    /// The bytes of a piece.
     pub(crate) fn bytes(&self, piece: Piece) -> &[u8] {
         &self.buffer(piece.buffer)[usize::from(piece.start)..][..usize::from(piece.length)]
     }

@@ -5,7 +5,7 @@
 //!
 //! Invariants: a frame comes out whole or not at all; each piece in the queue owns a reference to its buffer.
 
-use crate::counters::Counters;
+use crate::outputs::counters::Counters;
 use crate::receive::pool::{Piece, Pool};
 use crate::receive::reorder::Arrived;
 use crate::session::table::NOBODY;
@@ -21,7 +21,6 @@ pub(crate) const PIECES_MAX: usize = 128;
 /// Where a frame came from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Arrival {
-    /// The peer that sent it.
     pub(crate) peer: u16,
     /// The peer's link over which the last cell of its lane came.
     pub(crate) link: u8,
@@ -51,12 +50,10 @@ impl Ready {
         }
     }
 
-    /// The buffers in which they lie.
     pub(crate) fn buffers(&self) -> impl Iterator<Item = u16> {
         self.pieces.iter().map(|piece| piece.buffer)
     }
 
-    /// How many frames are ready.
     pub(crate) fn frames(&self) -> usize {
         self.frames.len()
     }

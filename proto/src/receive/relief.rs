@@ -11,8 +11,8 @@
 //! Invariant: there is a buffer to receive into, unless all hold frames that wait to be delivered. A lent buffer that is not
 //! filled yet counts.
 
-use crate::counters::Counters;
 use crate::link::Links;
+use crate::outputs::counters::Counters;
 use crate::receive::Receiver;
 use crate::receive::lanes::Lane;
 

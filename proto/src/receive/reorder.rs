@@ -25,10 +25,8 @@ const KEPT: usize = 256;
 /// Gaps that are remembered after they were given up, to tell late cells from duplicates.
 const GIVEN_UP_MAX: usize = 32;
 
-/// A cell that has arrived.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Arrived {
-    /// Its payload.
     pub(crate) payload: Piece,
     /// Where in it the first record begins, or `NO_RECORD`.
     pub(crate) first_record: u16,
@@ -53,11 +51,11 @@ pub(crate) enum Placed {
 #[derive(Debug, Default)]
 pub(crate) struct Reorder {
     /// The number that comes out next.
-    next: u64,
+    pub(super) next: u64,
     /// Cells `next`, `next + 1`, ... as far as they are here.
     waiting: VecDeque<Option<Arrived>>,
     /// Since when the first cell behind the gap at the front waits.
-    gap_since: Option<Instant>,
+    pub(super) gap_since: Option<Instant>,
     /// When a missing cell arrived last.
     filled: Instant,
     /// The number after the highest seen on each link.
@@ -90,16 +88,6 @@ impl Reorder {
     /// Cells that wait behind a gap.
     pub(crate) fn waiting(&self) -> usize {
         self.waiting.iter().flatten().count()
-    }
-
-    /// The number that comes out next.
-    pub(crate) fn next_seq(&self) -> u64 {
-        self.next
-    }
-
-    /// Since when cells wait behind a gap, if they do.
-    pub(crate) fn gap_since(&self) -> Option<Instant> {
-        self.gap_since
     }
 
     /// Since when the lane waits for the gap at the front, if there is one.
@@ -231,7 +219,7 @@ mod tests {
         let mut lane = Reorder::default();
         assert_eq!(lane.insert(1, 0, cell(1)), Placed::Kept(None));
         assert_eq!(take_all(&mut lane), []);
-        assert_eq!(lane.gap_since(), Some(T0));
+        assert_eq!(lane.gap_since, Some(T0));
         assert_eq!(lane.give_up(), 1);
         assert_eq!(take_all(&mut lane), [1]);
         assert_eq!(lane.insert(0, 0, cell(0)), Placed::Late);
@@ -246,7 +234,7 @@ mod tests {
         assert_eq!(lane.insert(3, 0, Arrived { at: T0 + waited, ..cell(3) }), Placed::Kept(None));
         assert_eq!(lane.insert(0, 1, Arrived { at: T0 + waited, ..cell(0) }), Placed::Kept(Some(waited)));
         assert_eq!(take_all(&mut lane), [0, 1]);
-        assert_eq!(lane.gap_since(), Some(T0 + waited), "the gap before 3 is as old as 3");
+        assert_eq!(lane.gap_since, Some(T0 + waited), "the gap before 3 is as old as 3");
     }
 
     #[test]
@@ -258,7 +246,7 @@ mod tests {
         assert_eq!((lane.waits_since(), lane.waiting()), (Some(T0), 2));
         lane.insert(0, 1, Arrived { at: at(900), ..cell(0) });
         assert_eq!(take_all(&mut lane), [0, 1]);
-        assert_eq!((lane.gap_since(), lane.waits_since()), (Some(T0), Some(at(900))), "2 is on its way, too");
+        assert_eq!((lane.gap_since, lane.waits_since()), (Some(T0), Some(at(900))), "2 is on its way, too");
         lane.give_up();
         lane.insert(5, 0, Arrived { at: at(950), ..cell(5) });
         assert_eq!(take_all(&mut lane), [3]);
@@ -342,9 +330,9 @@ mod tests {
                 out.extend(take_all(&mut lane));
                 let first_missing = (0..).find(|seq| !seen.contains(seq)).unwrap();
                 prop_assert_eq!(out.len() as u64, first_missing);
-                prop_assert_eq!(lane.gap_since().is_some(), seen.range(first_missing..).next().is_some());
+                prop_assert_eq!(lane.gap_since.is_some(), seen.range(first_missing..).next().is_some());
             }
-            while lane.gap_since().is_some() {
+            while lane.gap_since.is_some() {
                 prop_assert!(lane.give_up() > 0);
                 out.extend(take_all(&mut lane));
             }

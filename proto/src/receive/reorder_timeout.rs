@@ -27,7 +27,6 @@ const NOTICE: Duration = Duration::from_millis(12);
 const PERIOD_OF_WAYS: Duration = Duration::from_millis(300);
 
 /// The largest of a period and of the one before.
-#[derive(Debug)]
 struct Largest {
     began: Instant,
     period: Duration,
@@ -54,7 +53,6 @@ impl Largest {
 }
 
 /// The reorder timeout of a peer's lanes, and the skew that it follows.
-#[derive(Debug)]
 pub(crate) struct ReorderTimeout {
     skew: Largest,
     /// That of heartbeats alone, which nobody sends again. One that is further away than [`FAR`] shares no flow and is not waited for.
@@ -127,7 +125,7 @@ mod tests {
         assert_eq!(
             timeout.wait(later, round_trip),
             Duration::from_millis(24),
-            "a dead link is noticed that much later"
+            "a dead link is noticed later"
         );
     }
 }

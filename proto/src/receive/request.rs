@@ -6,7 +6,7 @@
 use crate::link::Links;
 use crate::link::nic::Link;
 use crate::link::outbound::Outbound;
-use crate::outbox::{Control, Outbox, Written};
+use crate::outputs::{Control, Outbox, Written};
 use crate::receive::Receiver;
 use crate::receive::lanes::Lanes;
 use crate::receive::reorder_timeout;

@@ -16,7 +16,6 @@ pub(crate) struct Chain {
     slots: Slots,
 }
 
-/// A record of a chain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Record {
     /// The cell in which it begins, and where in the payload its prefix begins.
@@ -74,7 +73,6 @@ impl Chain {
         first_record(ring, slot, before)
     }
 
-    /// Drops that record.
     pub(crate) fn drop_record(&mut self, ring: &mut Ring, record: Record) {
         self.cut_out(ring, record.before + record.at, PREFIX + record.length);
     }
@@ -252,11 +250,7 @@ mod tests {
         for (mark, length) in [(1, 126), (2, 62), (3, 60)] {
             append(&mut chain, &mut ring, &made(length, mark));
         }
-        assert_eq!(
-            (chain.cells(), ring.filled(1).len()),
-            (3, 100),
-            "30 + 66 bytes, and too few left for a record"
-        );
+        assert_eq!((chain.cells(), ring.filled(1).len()), (3, 100), "30 + 66 bytes: no room for a record");
         assert_eq!(chain.pop(&ring), Some(0));
         for _ in 0..2 {
             let record = chain.next_record(&ring).unwrap();

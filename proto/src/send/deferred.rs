@@ -26,13 +26,12 @@ const ROOMS: usize = 8;
 const ROOM_BYTES: usize = 2 << 20;
 
 /// All frames that wait for successors.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub(crate) struct Deferred {
     rooms: Vec<Room>,
 }
 
 /// What waits for one node.
-#[derive(Debug)]
 struct Room {
     node: NodeId,
     /// The incarnation that makes way.
@@ -150,7 +149,7 @@ impl Sender {
     /// Queues what waits in a room, as far as there is space; returns whether nothing is left.
     fn empty_room(&mut self, now: Instant, place: usize, around: &mut Around<'_>) -> bool {
         let peer = around.sessions.table().find(self.deferred.rooms[place].node);
-        while !self.fit.is_changing() && !self.ring.is_nearly_full() {
+        while !self.fit.is_changing && !self.ring.is_nearly_full() {
             let Some(next) = self.deferred.rooms[place].pop(&mut self.scratch) else { return true };
             let Waiting { flow, lane, treatment, record } = next;
             match peer {

@@ -32,7 +32,7 @@ pub(super) struct Fit {
     /// When cells may grow that are smaller than they could be.
     pub(super) grows_at: Option<Instant>,
     /// Cells of another size than what links take now still have to leave.
-    is_changing: bool,
+    pub(super) is_changing: bool,
     /// The size that cells are to have, and from when on none is sent that is longer.
     shrinks_to: Option<(usize, Instant)>,
 }
@@ -52,11 +52,6 @@ impl Fit {
             Ordering::Greater if !has_two => current,
             _ => fits,
         }
-    }
-
-    /// Whether cells of another size still have to leave.
-    pub(super) fn is_changing(&self) -> bool {
-        self.is_changing
     }
 
     /// Whether a cell of so many bytes is not worth waiting for any more.

@@ -54,7 +54,6 @@ pub(super) struct Weights {
 }
 
 /// The lanes of all flows.
-#[derive(Debug)]
 pub(super) struct FlowLanes {
     flows: Box<[Entry]>,
     /// When each lane got something last, and when it got something for far links.

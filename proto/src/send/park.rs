@@ -76,7 +76,6 @@ impl Sender {
         parked.opens_at = opens.chain(parked.opens_at).min();
     }
 
-    /// When a path that cells wait for takes some again.
     pub(crate) fn opens_at(&self) -> Option<Instant> {
         self.departing.parked.opens_at
     }

@@ -19,8 +19,8 @@
 //! Joergensen et al. 2018, 3.2. Unlike in the RFC, a turn counts cells, not whole packets, so that a superframe of 64 KB does
 //! not keep everyone waiting.
 
-use crate::counters::Counters;
-use crate::gate;
+use crate::outputs::counters::Counters;
+use crate::policy::gate;
 use crate::send::chain::{Chain, Record};
 use crate::send::codel::{Codel, Limits};
 use crate::send::ecn_mark::{self, Signalled};
@@ -54,7 +54,6 @@ const STUCK_WAITS: u32 = 8;
 /// A cell's wait counts so much in their mean: about two turns of all links.
 const WAIT_SHARE: u32 = 256;
 
-/// One queue.
 #[derive(Clone, Copy, Debug, Default)]
 struct Queue {
     chain: Chain,
@@ -104,7 +103,6 @@ struct Lane {
 
 /// Where cells go that leave the queues, and what they meet there.
 pub(crate) struct Turn<'a> {
-    /// The present.
     pub(crate) now: Instant,
     /// As many slots as `out` may hold.
     pub(crate) most: usize,
@@ -115,7 +113,6 @@ pub(crate) struct Turn<'a> {
 }
 
 /// All queues with what waits in them.
-#[derive(Debug)]
 pub(crate) struct FairQueue {
     queues: Box<[Queue]>,
     lanes: ByPeer<Numbered<[Lane; LANES]>>,
@@ -130,7 +127,7 @@ pub(crate) struct FairQueue {
     wanted: usize,
     /// Bytes of a turn.
     quantum: i32,
-    gates: gate::Changes,
+    pub(super) gates: gate::Changes,
 }
 
 impl Default for FairQueue {
@@ -201,11 +198,6 @@ impl FairQueue {
         self.quantum = most.clamp(QUANTUM_LEAST, QUANTUM_MOST);
     }
 
-    /// The next gate that is to be closed or opened.
-    pub(crate) fn poll_gate(&mut self) -> Option<gate::Change> {
-        self.gates.pop()
-    }
-
     /// Closes the gate of a flow that has more than its share of what is to wait, and opens it when enough has left.
     fn watch_gate(&mut self, index: usize) {
         let flows = self.new.len() + self.old.len() + self.paused.len();
@@ -261,7 +253,6 @@ impl FairQueue {
         false
     }
 
-    /// The first cell of a queue.
     fn first(&self, index: usize, ring: &Ring) -> Option<Cell> {
         self.queues[index].chain.first().map(|slot| *ring.cell(slot))
     }
@@ -322,7 +313,7 @@ impl FairQueue {
         let queue = &mut self.queues[index];
         let Some(slot) = queue.chain.pop(turn.ring) else { return };
         // Flows take turns, so cells of others leave between those of this one.
-        let behind = (queue.chain.cells() * flows).min(turn.ring.waiting());
+        let behind = (queue.chain.cells() * flows).min(turn.ring.waiting);
         turn.ring.cell_mut(slot).behind = u32::try_from(behind).unwrap_or(u32::MAX);
         let cell = *turn.ring.cell(slot);
         queue.deficit -= i32::from(cell.length) + HEADER_BYTES;

@@ -8,16 +8,15 @@
 //! has waited longer than a receiver waits for a gap is forgotten: behind a fast link's loss a slow one would carry
 //! nothing else for long.
 
-use crate::counters::Counters;
 use crate::link::outbound::LOG;
 use crate::link::{Links, Lost};
+use crate::outputs::counters::Counters;
 use crate::receive::reorder_timeout;
 use crate::send::{Around, Sender};
 use crate::time::Instant;
 use crate::wire::repair::Request;
 use core::ops::Range;
 
-/// Eighths of a cell in one cell.
 const EIGHTHS: u32 = 8;
 /// The most cells that can be saved up: what a dead link can hold at 10 Gbit/s in 5 ms.
 const BURST: u32 = 4_096;

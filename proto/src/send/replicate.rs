@@ -5,7 +5,7 @@
 //! [`BEHIND_MAX`] cells behind leaves the oldest of them out. A cell that every copy was lost of is sent again; one
 //! that another link still carries is not ([`crate::send::repair`]).
 
-use crate::counters::Counters;
+use crate::outputs::counters::Counters;
 use crate::send::schedule::Source;
 use crate::send::{Around, Sender};
 use crate::wire::cell::LINKS;
@@ -17,7 +17,6 @@ use core::array;
 const BEHIND_MAX: usize = 256;
 
 /// What waits, by link.
-#[derive(Debug)]
 pub(super) struct Replicas {
     links: Numbered<[VecDeque<u64>; LINKS]>,
 }

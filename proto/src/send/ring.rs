@@ -62,7 +62,7 @@ pub(crate) struct Slots {
     pub(crate) cells: usize,
 }
 
-/// The ring of slots.
+#[derive(Default)]
 pub(crate) struct Ring {
     bytes: Box<[u8]>,
     cells: Box<[Cell]>,
@@ -72,8 +72,7 @@ pub(crate) struct Ring {
     next: VecDeque<u64>,
     /// The position after the last of `next`.
     reach: u64,
-    /// Slots that wait.
-    waiting: usize,
+    pub(super) waiting: usize,
     /// The oldest slot that was filled with the present stride.
     floor: u64,
 }
@@ -82,15 +81,7 @@ impl Ring {
     /// A ring of `slots` cells (a power of two) of at most `cell_max` bytes each.
     pub(crate) fn new(cell_max: u16, slots: usize) -> Self {
         assert!(slots.is_power_of_two(), "a position becomes an index by masking");
-        let mut ring = Self {
-            bytes: Box::default(),
-            cells: vec![Cell::default(); slots].into_boxed_slice(),
-            stride: 0,
-            next: VecDeque::new(),
-            reach: 0,
-            waiting: 0,
-            floor: 0,
-        };
+        let mut ring = Self { cells: vec![Cell::default(); slots].into_boxed_slice(), ..Self::default() };
         ring.set_cell_max(usize::from(cell_max));
         ring
     }
@@ -142,12 +133,10 @@ impl Ring {
         }
     }
 
-    /// Bytes of the largest cell.
     pub(crate) fn cell_max(&self) -> usize {
         self.stride
     }
 
-    /// Bytes of payload in the largest cell.
     pub(crate) fn payload_max(&self) -> usize {
         self.stride - HEADER
     }
@@ -172,12 +161,6 @@ impl Ring {
         self.waiting >= self.waiting_max()
     }
 
-    /// How many cells wait to be sent for the first time.
-    pub(crate) fn waiting(&self) -> usize {
-        self.waiting
-    }
-
-    /// Whether a cell waits to be sent for the first time.
     pub(crate) fn has_waiting(&self) -> bool {
         self.waiting > 0
     }
@@ -206,7 +189,6 @@ impl Ring {
         lower & (self.cells.len() - 1)
     }
 
-    /// What `slot` holds.
     pub(crate) fn cell(&self, slot: u64) -> &Cell {
         &self.cells[self.index(slot)]
     }

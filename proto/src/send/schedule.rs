@@ -51,7 +51,7 @@ pub(super) enum Source {
 }
 
 /// What has left the queue, or is to leave again, and waits for its links.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub(super) struct Departing {
     /// Slots that have numbers, to be sent in this order.
     pub(super) new: VecDeque<u64>,
@@ -111,7 +111,9 @@ impl Sender {
     pub(super) fn commit(&mut self, around: &mut Around<'_>) {
         let now = around.now;
         self.readmit(now, around);
-        let most = self.commit_limit(around.sessions);
+        // Few where the links of the last batch are slow.
+        let most = self.cells_in(COMMIT_FOR, around.sessions);
+        let most = most.map_or(COMMIT_CELLS, |cells| cells.clamp(1, COMMIT_CELLS));
         let wait = WAIT_FOR.max(self.choices.round_trip * 3 / 2);
         let wanted = self.cells_in(wait, around.sessions).unwrap_or(usize::MAX);
         self.queue.set_wanted(wanted.min(self.ring.waiting_max() / WANTED_SHARE));
@@ -145,11 +147,6 @@ impl Sender {
     pub(super) fn wants_commit(&self, sessions: &Sessions) -> bool {
         self.departing.new.is_empty()
             || self.departing.new.len() < BATCH_CELLS && self.cells_in(COMMIT_FOR, sessions).is_none()
-    }
-
-    /// How many cells may leave the queue before they can be sent: few where the links of the last batch are slow.
-    fn commit_limit(&self, sessions: &Sessions) -> usize {
-        self.cells_in(COMMIT_FOR, sessions).map_or(COMMIT_CELLS, |cells| cells.clamp(1, COMMIT_CELLS))
     }
 
     /// How many cells the links of the last batch carry in a time, if their rates are known.

@@ -4,8 +4,8 @@
 //! [`Sender::read_space`] while [`Sender::wants_frames`], and says so by [`Sender::handle_frame`]. Frames are read whether
 //! or not the links take more, so that they wait where flows are told apart.
 
-use crate::counters::Counters;
 use crate::fdb::view::is_group;
+use crate::outputs::counters::Counters;
 use crate::policy::classify::{self, Headers};
 use crate::send::ecn_mark;
 use crate::send::queue::{Flow, Place};
@@ -35,12 +35,11 @@ pub(super) struct Reading {
 }
 
 impl Sender {
-    /// Whether another frame is to be read before the next batch is asked for.
     pub(crate) fn wants_frames(&self, sessions: &Sessions) -> bool {
         let Reading { frames, cells, .. } = self.reading;
         cells < CELLS_BETWEEN
             && frames < FRAMES_BETWEEN
-            && !self.fit.is_changing()
+            && !self.fit.is_changing
             && self.takes_frames(sessions)
     }
 
@@ -54,7 +53,6 @@ impl Sender {
         self.reading.goes_on = expected;
     }
 
-    /// Where the next frame is to be read into: its virtio header, then its bytes.
     pub(crate) fn read_space(&mut self) -> impl Iterator<Item = &mut [u8]> {
         self.ring.read_space()
     }

@@ -3,10 +3,10 @@
 //! The I/O sends what [`Bundle::poll_batch`](crate::Bundle::poll_batch) gives until there is nothing more, and says by [`Bundle::handle_sent`](crate::Bundle::handle_sent) how
 //! it went. When the links take everything, what is read in a turn passes the queue in the same turn.
 
-use crate::event::Signal;
 use crate::link::Links;
 use crate::link::outbound::Outbound;
-use crate::outbox::Outputs;
+use crate::outputs::Outputs;
+use crate::outputs::event::Signal;
 use crate::policy::class::Treatment;
 use crate::send::schedule::Source;
 use crate::send::{Around, Sender};

@@ -31,7 +31,6 @@ pub(crate) type Cookie = [u8; TAG];
 /// What becomes of an initiation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Admission {
-    /// It is answered.
     Answer,
     /// Its sender must return with a stamp of this.
     Again(Cookie),
@@ -40,7 +39,7 @@ pub(crate) enum Admission {
 }
 
 /// Makes cookies and checks stamps.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Cookies {
     /// The one in use, and the one before.
     secrets: Option<[[u8; TAG]; 2]>,
@@ -114,7 +113,7 @@ fn bake(security: &dyn Security, secret: &[u8; TAG], from: SocketAddr) -> Cookie
 }
 
 /// A token bucket: so many tokens in a second, as many at once.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct TokenBucket {
     per_second: u32,
     /// When the bucket is full again.
@@ -126,7 +125,6 @@ impl TokenBucket {
         Self { per_second, full_at: now }
     }
 
-    /// Takes a token, if there is one.
     fn take(&mut self, now: Instant) -> bool {
         let one = Duration::from_secs(1) / self.per_second;
         let full_at = self.full_at.max(now) + one;

@@ -15,7 +15,7 @@
 //!
 //! Invariant: 10 s after a group key was dropped, nothing is sealed any more with keys that go back to it.
 
-use crate::event::Expiry;
+use crate::outputs::event::Expiry;
 use crate::security::{PublicKey, Rekey};
 use crate::session::Sessions;
 use crate::time::Instant;

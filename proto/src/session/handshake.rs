@@ -21,8 +21,8 @@
 mod initiator;
 mod responder;
 
-use crate::event::{Events, Refusal};
-use crate::outbox::Outputs;
+use crate::outputs::Outputs;
+use crate::outputs::event::{Events, Refusal};
 use crate::security::{self, PublicKey, Rejected, Security, SessionKeys, TAG};
 use crate::session::cookie::{Cookie, Cookies};
 use crate::session::keyring::Agreed;
@@ -43,7 +43,6 @@ const UNDER_WAY: usize = 64;
 const OF_ONE_NODE: usize = 32;
 /// Addresses to which one initiation is sent: each link of a peer, and some that are wrong.
 const ROUTES: usize = 32;
-/// Cells that wait to be sent.
 const OUTGOING: usize = 256;
 /// An initiation that nobody answers is given up after this time.
 const PENDING_FOR: Duration = Duration::from_secs(1);
@@ -118,7 +117,6 @@ impl Pending {
 pub(crate) struct Tentative {
     /// The initiator's hello.
     hello: Hello,
-    /// The tag of the initiation.
     initiation: [u8; TAG],
     serial: u32,
     epoch: u8,
@@ -130,7 +128,6 @@ pub(crate) struct Tentative {
     session: u16,
     /// The keys of a session that is tentative; new keys for a live session are in its keyring.
     keys: Option<SessionKeys>,
-    /// The response.
     cell: Vec<u8>,
     began: Instant,
     /// Links over which it was sent lately, a bit each, and since when.
@@ -138,6 +135,7 @@ pub(crate) struct Tentative {
 }
 
 /// All handshakes that are under way.
+#[derive(Default)]
 pub(crate) struct Handshakes {
     pending: Vec<Pending>,
     tentative: Vec<Tentative>,
@@ -151,14 +149,7 @@ pub(crate) struct Handshakes {
 
 impl Handshakes {
     pub(crate) fn new(now: Instant) -> Self {
-        Self {
-            pending: Vec::new(),
-            tentative: Vec::new(),
-            cookies: Cookies::new(now),
-            outgoing: VecDeque::new(),
-            serial: 0,
-            skipped: VecDeque::new(),
-        }
+        Self { cookies: Cookies::new(now), ..Self::default() }
     }
 
     /// The next serial number of a handshake with a node.
@@ -252,7 +243,6 @@ impl Handshakes {
 
 /// A session that begins: a node has proven that it has its keys.
 pub(crate) struct Agreement {
-    /// The node's hello.
     pub(crate) hello: Hello,
     /// The number that it is to put into its cells.
     pub(crate) session: u16,
@@ -304,17 +294,14 @@ impl Sessions {
         self.handshakes.outgoing.pop_front()
     }
 
-    /// See [`Handshakes::skip_serials`].
     pub(crate) fn skip_serials(&mut self, node: NodeId) {
         self.handshakes.skip_serials(node);
     }
 
-    /// When something is to be done about handshakes, at the latest.
     pub(crate) fn handshakes_due(&self) -> Option<Instant> {
         self.handshakes.due()
     }
 
-    /// A link is gone or leads elsewhere: nothing more is sent where it led.
     pub(crate) fn forget_link(&mut self, number: u8) {
         self.handshakes.forget_link(number);
     }

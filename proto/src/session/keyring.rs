@@ -14,7 +14,6 @@ use crate::time::Instant;
 use crate::wire::cell::LINKS;
 use crate::wire::numbered::Numbered;
 use alloc::boxed::Box;
-use core::fmt;
 use core::time::Duration;
 
 /// Number of no link: keys vouch for initiations under it, each with the initiation's serial.
@@ -86,13 +85,11 @@ pub(crate) enum Refused {
 }
 
 impl Keyring {
-    /// The keys of a session that begins.
     pub(crate) fn new(now: Instant, agreed: Agreed) -> Self {
         let windows = Box::new(Numbered(core::array::from_fn(|_| Replay::default())));
         Self { peer: agreed.peer, current: Epoch::new(now, agreed), next: None, previous: None, windows }
     }
 
-    /// The peer's own key.
     pub(crate) fn peer(&self) -> Option<PublicKey> {
         self.peer
     }
@@ -231,10 +228,4 @@ impl Keyring {
 /// The number of an initiation: no cell has it, and no other initiation of this node.
 fn vouching(serial: u32) -> Number {
     Number { link: VOUCHING, seq: serial.into() }
-}
-
-impl fmt::Debug for Keyring {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        out.debug_struct("Keyring").field("epoch", &self.current.number).finish_non_exhaustive()
-    }
 }

@@ -7,7 +7,6 @@ use alloc::vec::Vec;
 use core::ops::{Index, IndexMut};
 
 /// A `T` of each peer that has one.
-#[derive(Debug)]
 pub(crate) struct ByPeer<T>(Vec<Option<Box<T>>>);
 
 impl<T> Default for ByPeer<T> {

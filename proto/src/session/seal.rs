@@ -7,7 +7,7 @@
 //!
 //! Invariants: a secured bundle sends nothing to a peer but sealed cells; nothing of a cell counts before it is opened.
 
-use crate::counters::Counters;
+use crate::outputs::counters::Counters;
 use crate::security::{Number, TAG};
 use crate::session::Sessions;
 use crate::session::keyring::Refused;
@@ -24,7 +24,6 @@ impl Sessions {
         if self.is_sealing() { TAG } else { 0 }
     }
 
-    /// Whether cells are sealed.
     pub(crate) fn is_sealing(&self) -> bool {
         self.security.is_some()
     }

@@ -15,7 +15,7 @@ const SLOT_BITS: u16 = 10;
 pub(crate) const NOBODY: u16 = u16::MAX;
 
 /// A session with a peer: another node of the bundle.
-#[derive(Debug)]
+#[derive(Default)]
 pub(crate) struct Session {
     pub(crate) node: NodeId,
     pub(crate) incarnation: u64,
@@ -45,16 +45,10 @@ impl Session {
         Self {
             node: hello.node,
             incarnation: hello.incarnation,
-            former: None,
-            serial_received: 0,
-            begun: None,
             name: hello.name,
             takes_uso: hello.takes_uso,
-            pauses: false,
             session_in,
-            session_out: 0,
-            keys: None,
-            beyond: 0,
+            ..Self::default()
         }
     }
 
@@ -74,8 +68,6 @@ const fn place(session: u16) -> u16 {
     session & ((1 << SLOT_BITS) - 1)
 }
 
-/// All sessions.
-#[derive(Debug)]
 pub(crate) struct Table {
     slots: ByPeer<Session>,
     /// This node's.
@@ -85,7 +77,6 @@ pub(crate) struct Table {
 }
 
 impl Table {
-    /// No sessions. `incarnation` is this node's.
     pub(crate) fn new(incarnation: u64) -> Self {
         Self { slots: ByPeer::default(), incarnation, drawn: 0 }
     }
@@ -98,7 +89,6 @@ impl Table {
         self.slots.get_mut(index)
     }
 
-    /// All indices that peers have, and some that none has.
     pub(crate) fn indices(&self) -> impl Iterator<Item = u16> + use<> {
         self.slots.indices()
     }
@@ -109,7 +99,6 @@ impl Table {
         present.next().filter(|_| present.next().is_none()).map(|(index, _)| index)
     }
 
-    /// All sessions.
     pub(crate) fn iter(&self) -> impl Iterator<Item = &Session> {
         self.slots.values()
     }

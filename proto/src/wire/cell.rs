@@ -61,7 +61,6 @@ pub struct Header {
 
 impl Header {
     /// Of an open cell that belongs to no lane.
-    #[must_use]
     pub fn new(kind: Kind, link: u8, session: u16, seq: u64) -> Self {
         let link_seq = wire_seq(seq);
         Self { kind, epoch: 0, link, lane: 0, link_seq, lane_seq: 0, block_offset: NO_RECORD, session }
@@ -114,7 +113,6 @@ impl Header {
 /// The number of the first cell of every lane and link from one node to another: FNV-1a (64 bits, the lower half) over the
 /// sender's and the receiver's incarnation and the session number that the receiver gave. Cells to a former
 /// incarnation have numbers far from those that the new one expects, even where the session numbers happen to be equal.
-#[must_use]
 pub fn session_start(sender: u64, receiver: u64, session: u16) -> u64 {
     let bytes = sender.to_be_bytes().into_iter().chain(receiver.to_be_bytes()).chain(session.to_be_bytes());
     let hash = bytes.fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
@@ -125,7 +123,6 @@ pub fn session_start(sender: u64, receiver: u64, session: u16) -> u64 {
 }
 
 /// The lower 32 bits of a sequence number: the form in which it travels.
-#[must_use]
 #[expect(clippy::cast_possible_truncation, reason = "the upper half is what the receiver reconstructs")]
 pub const fn wire_seq(full: u64) -> u32 {
     full as u32
@@ -133,7 +130,6 @@ pub const fn wire_seq(full: u64) -> u32 {
 
 /// The full sequence number whose lower half is `low` and that lies nearest to `expected`, or `None` when that would
 /// lie before 0. Right as long as the two are less than 2^31 apart (the method of RFC 4303, A2.2).
-#[must_use]
 pub const fn unwrap_seq(low: u32, expected: u64) -> Option<u64> {
     #[expect(clippy::cast_possible_wrap, reason = "the distance on the circle of 32-bit numbers is signed")]
     let distance = low.wrapping_sub(wire_seq(expected)) as i32;

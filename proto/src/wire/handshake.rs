@@ -104,7 +104,6 @@ impl<'a> Message<'a> {
     }
 
     /// The bytes that the tag covers, header included. The link is 0: the same bytes may take several.
-    #[must_use]
     pub fn emit(&self) -> Vec<u8> {
         let mut bytes = vec![0; HEADER + FIXED + self.body.len()];
         Header::new(Kind::Handshake, 0, 0, 0).emit(&mut bytes);

@@ -52,7 +52,7 @@ pub struct Report {
 }
 
 /// A heartbeat. Entry `i` of `sent` is the speaker's link `i`, of `reports` the addressee's.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Heartbeat {
     /// The speaker's clock in microseconds, modulo 2^32.
     pub sent_at: u32,
@@ -80,26 +80,6 @@ pub struct Heartbeat {
     pub carried: [u32; LINKS],
     /// Bytes of padding, which make the heartbeat a probe; only when `names_probes`.
     pub padding: u16,
-}
-
-impl Default for Heartbeat {
-    fn default() -> Self {
-        Self {
-            sent_at: 0,
-            echo: 0,
-            echo_age: u32::MAX,
-            serial: 0,
-            sent_links: 0,
-            reported_links: 0,
-            sent: [Sent::default(); LINKS],
-            reports: [Report::default(); LINKS],
-            names_probes: false,
-            probed: [None; LINKS],
-            carried_links: 0,
-            carried: [0; LINKS],
-            padding: 0,
-        }
-    }
 }
 
 impl Heartbeat {
@@ -151,7 +131,6 @@ impl Heartbeat {
     }
 
     /// How long it is without padding, in bytes.
-    #[must_use]
     pub fn length(&self) -> usize {
         let fixed = FIXED + usize::from(self.sent_links) * SENT + usize::from(self.reported_links) * REPORT;
         if !self.names_probes {

@@ -13,7 +13,6 @@ use core::net::Ipv6Addr;
 pub const NAME_MAX: usize = 32;
 /// The longest hello, without the cell header.
 pub const HELLO_MAX: usize = 8 + 8 + 8 + 2 + 2 + 2 + 1 + 1 + 1 + 1 + NAME_MAX + 4 + 1 + KERNEL_END;
-/// Bytes of a [`KernelEnd`].
 const KERNEL_END: usize = 6 + 2 + 16;
 
 /// A node: the MAC address of its first NIC and its UDP port, so that it is the same after a restart.
@@ -22,7 +21,6 @@ pub struct NodeId(pub u64);
 
 impl NodeId {
     /// The identity of the node whose first NIC has this address and whose links use this UDP port, unless they have one of their own.
-    #[must_use]
     pub fn new(mac: [u8; 6], port: u16) -> Self {
         let [a, b, c, d, e, f] = mac;
         let [high, low] = port.to_be_bytes();
@@ -47,7 +45,6 @@ pub struct Name {
 
 impl Name {
     /// The name, truncated at the last character that fits.
-    #[must_use]
     pub fn new(text: &str) -> Self {
         let cut = &text[..text.floor_char_boundary(NAME_MAX)];
         let mut name = Self::default();
@@ -59,7 +56,6 @@ impl Name {
     }
 
     /// The name as text.
-    #[must_use]
     pub fn as_str(&self) -> &str {
         core::str::from_utf8(&self.bytes[..usize::from(self.length)]).unwrap_or("")
     }
@@ -79,7 +75,7 @@ pub struct KernelEnd {
 }
 
 /// A hello.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Hello {
     /// Who speaks.
     pub node: NodeId,
@@ -134,7 +130,6 @@ const ORDERS: u8 = 2;
 
 /// The version of a greeting and its node, which stand at the same place in every version. Reads only the kind and the
 /// node.
-#[must_use]
 pub fn greeter(cell: &[u8]) -> Option<(u8, NodeId)> {
     let (first, node) = (*cell.first()?, cell.get(HEADER..)?.first_chunk()?);
     (first & 0x0f == Kind::Hello as u8).then_some((first >> 4, NodeId(u64::from_be_bytes(*node))))
@@ -255,18 +250,11 @@ mod tests {
             incarnation: 0x1122_3344_5566_7788,
             group: 0x99,
             session: 0x0102,
-            your_session: 0,
             cell_max: 1452,
             receives: Some(50_000),
             link: 1,
             workers: 1,
             takes_uso: true,
-            leaves: false,
-            seals: false,
-            asks: false,
-            pauses: false,
-            ends: false,
-            drains: false,
             name: Name::new("h1"),
             kernel: Some(KernelEnd {
                 mac: [2, 0, 0, 0, 0, 3],
@@ -274,6 +262,7 @@ mod tests {
                 port: 7421,
                 orders: true,
             }),
+            ..Hello::default()
         }
     }
 
@@ -334,11 +323,7 @@ mod tests {
         for cut in (0..length).filter(|cut| *cut != older) {
             assert_eq!(Hello::parse(&bytes[..cut]), Err(Malformed::Truncated), "cut at {cut}");
         }
-        assert_eq!(
-            Hello::parse(&bytes[..older]),
-            Ok(Hello { kernel: None, ..example() }),
-            "of an older node"
-        );
+        assert_eq!(Hello::parse(&bytes[..older]), Ok(Hello { kernel: None, ..example() }), "an older node's");
     }
 
     #[test]

@@ -38,7 +38,6 @@ impl Default for Request {
 
 impl Request {
     /// The gaps that are named.
-    #[must_use]
     pub fn gaps(&self) -> &[Gap] {
         &self.gaps[..usize::from(self.count)]
     }

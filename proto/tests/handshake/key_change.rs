@@ -5,6 +5,7 @@ use crate::{SETTLED, assert_frames_pass};
 use core::time::Duration;
 use tabane_proto::security::Rekey;
 use tabane_proto::wire::cell::Kind;
+use tabane_sim::random::{Random, Stream};
 
 const NEW: [u8; 32] = [8; 32];
 /// The keys of a node before a change, and in its three rounds.
@@ -109,19 +110,11 @@ fn who_missed_the_second_round_stays() {
     }
 }
 
-/// Random numbers below 256, the same for the same seed.
-fn dice(mut seed: u64) -> impl FnMut() -> u64 {
-    move || {
-        seed = seed.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(0x1405_7b7e_f767_814f);
-        seed >> 56
-    }
-}
-
 /// Sends a frame each millisecond, while more than half of all handshake cells are lost.
-fn talk_through_losses(net: &mut Net, millis: u64, mut draw: impl FnMut() -> u64) {
+fn talk_through_losses(net: &mut Net, millis: u64, random: &mut Random) {
     for _ in 0..millis {
         net.send_frame(0);
-        net.run_through(1, |cell| !cell.is(Kind::Handshake) || draw() < 100);
+        net.run_through(1, |cell| !cell.is(Kind::Handshake) || random.chance(400_000));
     }
 }
 
@@ -137,16 +130,16 @@ fn assert_nobody_left_and_nothing_is_lost(net: &Net, seed: u64) {
 fn whenever_nodes_change_and_whatever_handshakes_are_lost_nobody_leaves() {
     for seed in 0..30 {
         let mut net = joined(2, Rekey { after: Duration::from_millis(500), ..REKEY });
-        let mut draw = dice(seed);
+        let mut random = Random::new(seed, Stream::Plan);
         for keys in &ROUNDS[1..] {
-            let first = u8::from(draw() < 128);
+            let first = u8::from(random.chance(500_000));
             for node in [first, 1 - first] {
                 net.change_keys(node, keys);
-                let millis = draw();
-                talk_through_losses(&mut net, millis, &mut draw);
+                let millis = random.below(256);
+                talk_through_losses(&mut net, millis, &mut random);
             }
         }
-        talk_through_losses(&mut net, 11_000, &mut draw);
+        talk_through_losses(&mut net, 11_000, &mut random);
         assert_nobody_left_and_nothing_is_lost(&net, seed);
     }
 }
@@ -159,7 +152,7 @@ fn two_that_speak_different_keys_agree_when_both_begin() {
             let mut net = joined(2, REKEY);
             net.change_keys(0, ROUNDS[one]);
             net.change_keys(1, ROUNDS[other]);
-            talk_through_losses(&mut net, 1_000, dice(seed));
+            talk_through_losses(&mut net, 1_000, &mut Random::new(seed, Stream::Plan));
             let epoch = net.epoch(0);
             net.run(6_000);
             assert_ne!(net.epoch(0), epoch, "seed {seed}: new keys");

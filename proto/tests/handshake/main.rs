@@ -15,6 +15,7 @@ use tabane_proto::wire::cell::{HEADER, Kind};
 use tabane_proto::wire::handshake::{Message, Step};
 use tabane_proto::wire::hello::{HELLO_MAX, Hello};
 use tabane_seal::{Cipher, Group, Random};
+use tabane_sim::random::{self, Stream};
 use tabane_sim::table::Sent;
 
 /// Nodes that start together have all links up after this many milliseconds: three heartbeats and a few more.
@@ -218,11 +219,8 @@ fn what_was_said_before_changes_nothing() {
 fn two_that_begin_at_once_agree_whatever_is_lost() {
     for seed in 0..200_u64 {
         let mut net = Net::new(2);
-        let mut random = seed;
-        net.run_through(400, |_| {
-            random = random.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(0x1405_7b7e_f767_814f);
-            random >> 61 < 4
-        });
+        let mut random = random::Random::new(seed, Stream::Plan);
+        net.run_through(400, |_| random.chance(500_000));
         net.run(1_500);
         assert_eq!((net.links_up(0), net.links_up(1)), (2, 2), "seed {seed}");
         assert_frames_pass(&mut net);
@@ -252,18 +250,24 @@ fn sealed_and_open_nodes_do_not_meet() {
     assert!(net.counters(0).drop_tag > 0);
 }
 
+/// A node that does not exist greets the first one with this version, and a tag that is made with this key, as a member of the
+/// group could, or somebody who has recorded many.
+fn greet(net: &mut Net, key: [u8; 32], node: u8, version: u8) {
+    let group = Group::new(&[key], Cipher::fastest(), Random::seeded(99));
+    let greeting = &net.said.iter().find(|cell| cell.to.is_none()).expect("nodes greet").bytes;
+    let mut covered = greeting[..greeting.len() - TAG].to_vec();
+    covered[0] = version << 4 | Kind::Hello as u8;
+    covered[HEADER..HEADER + 8].copy_from_slice(&identity(node).0.to_be_bytes());
+    net.receive(0, 0, endpoint(node, 0), &[&covered[..], &group.tag(0, &covered)].concat());
+}
+
 /// A node of another version that has the key is reported, once in 10 s. Without the key nobody can cause a report, and all
 /// members together cause 16 in that time at most.
 #[test]
 fn a_node_of_another_version_is_reported_if_it_has_the_key() {
     let mut net = joined();
-    let greeting = net.said.iter().find(|cell| cell.to.is_none()).expect("nodes greet").bytes.clone();
     let greet = |net: &mut Net, key, node: u8| {
-        let group = Group::new(&[key], Cipher::fastest(), Random::seeded(99));
-        let mut covered = greeting[..greeting.len() - TAG].to_vec();
-        covered[0] = 2 << 4 | Kind::Hello as u8;
-        covered[HEADER..HEADER + 8].copy_from_slice(&identity(node).0.to_be_bytes());
-        net.receive(0, 0, endpoint(node, 0), &[&covered[..], &group.tag(0, &covered)].concat());
+        greet(net, key, node, 2);
         assert!(net.transmit(0).is_empty(), "no answer");
     };
     (50..250).for_each(|node| greet(&mut net, [8; 32], node));
@@ -353,18 +357,10 @@ fn under_a_flood_only_who_shows_its_address_is_answered() {
     assert_eq!(net.links_up(1), 4, "the legitimate nodes have met");
 }
 
-/// Greetings of nodes that do not exist, with valid tags, as a member of the group could make them, or somebody could
-/// record of many.
 #[test]
 fn greetings_of_any_number_of_nodes_begin_64_handshakes() {
     let mut net = joined();
-    let group = Group::new(&[KEY], Cipher::fastest(), Random::seeded(99));
-    let greeting = net.said.iter().find(|cell| cell.to.is_none()).expect("nodes greet").bytes.clone();
-    for node in 50..=250 {
-        let mut covered = greeting[..greeting.len() - TAG].to_vec();
-        covered[HEADER..HEADER + 8].copy_from_slice(&identity(node).0.to_be_bytes());
-        net.receive(0, 0, endpoint(node, 0), &[&covered[..], &group.tag(0, &covered)].concat());
-    }
+    (50..=250).for_each(|node| greet(&mut net, KEY, node, 1));
     let begun = net.transmit(0).iter().filter(|cell| cell.is(Kind::Handshake)).count();
     assert_eq!(begun, 64);
     net.run(SETTLED);

@@ -14,15 +14,12 @@ use tabane_sim::table::{self, Sent, TURN, Table};
 pub(crate) const KEY: [u8; 32] = [7; 32];
 /// Links of every node when it starts.
 pub(crate) const LINK_COUNT: u8 = 2;
-/// The largest cell of every link.
 const CELL_MAX: u16 = 1_452;
 
 pub(crate) struct Net {
     table: Table,
     rekey: Rekey,
-    /// All cells that were sent.
     pub(crate) said: Vec<Sent>,
-    /// Bundles made.
     starts: u64,
     sent: u64,
 }
@@ -43,7 +40,6 @@ impl Net {
         net
     }
 
-    /// Nobody yet.
     pub(crate) fn empty(rekey: Rekey) -> Self {
         Self { table: Table::new(false), rekey, said: Vec::new(), starts: 0, sent: 0 }
     }
@@ -54,7 +50,6 @@ impl Net {
         self.table.add(bundle);
     }
 
-    /// A node is started anew.
     pub(crate) fn restart(&mut self, node: u8) {
         self.table[node].bundle = self.start(node, Some(KEY));
         self.table[node].events.clear();
@@ -125,17 +120,14 @@ impl Net {
         }
     }
 
-    /// Puts a cell on its segment.
     pub(crate) fn pass(&mut self, cell: &Sent) {
         self.table.pass(cell);
     }
 
-    /// The cells that a node sends now.
     pub(crate) fn transmit(&mut self, node: u8) -> Vec<Sent> {
         self.table.transmit(node)
     }
 
-    /// A node receives a datagram.
     pub(crate) fn receive(&mut self, node: u8, nic: u8, from: SocketAddr, bytes: &[u8]) {
         self.table.receive(Place { node, nic }, from, bytes, bytes.len());
     }

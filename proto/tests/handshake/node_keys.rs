@@ -3,11 +3,12 @@
 use crate::net::{KEY, Net, endpoint, identity, node_key, node_secret};
 use crate::{SETTLED, handshake_step};
 use core::time::Duration;
-use tabane_proto::security::{Rekey, Security, TAG};
-use tabane_proto::wire::cell::{HEADER, Kind};
-use tabane_proto::wire::handshake::{Message, Step};
+use tabane_proto::security::Rekey;
+use tabane_proto::wire::cell::Kind;
+use tabane_proto::wire::handshake::Step;
 use tabane_proto::wire::hello::Hello;
 use tabane_seal::{Cipher, Group, Random};
+use tabane_sim::hostile;
 
 /// Sessions get new keys so often.
 const REKEY: Rekey = Rekey { after: Duration::from_millis(40), cells: u64::MAX };
@@ -121,25 +122,13 @@ fn initiation(net: &Net, to: u8, (own, serial, renews): (u8, u32, bool)) -> Vec<
     let from = 1 - to;
     let greeting =
         net.said.iter().find(|cell| cell.from.node == from && cell.to.is_none()).expect("nodes greet");
-    let hello = Hello::parse(&greeting.bytes[HEADER..]).expect("a hello");
+    let hello = hostile::greeting(&greeting.bytes).expect("a hello");
     let (session, your_session) = if renews { (session(net, to), session(net, from)) } else { (4_444, 0) };
     let hello = Hello { session, your_session, ..hello };
     let group = Group::new(&[KEY], Cipher::fastest(), Random::seeded(net.now.as_nanos() ^ u64::from(serial)));
     let mut group = group.with_node_key(&node_secret(own));
-    let (mut payload, mut body) = ([0; 100], Vec::new());
-    let length = hello.emit(&mut payload);
-    group.initiate().write(&payload[..length], &mut body).expect("it begins");
-    let message = Message {
-        step: Step::Initiation,
-        epoch: net.epoch(to) % u8::MAX + 1,
-        serial,
-        node: identity(from),
-        incarnation: hello.incarnation,
-        addressee: identity(to),
-        body: &body,
-    };
-    let covered = message.emit();
-    [&covered[..], &group.tag(0, &covered), &[0; TAG]].concat()
+    let numbers = (net.epoch(to) % u8::MAX + 1, serial);
+    hostile::initiation(&mut group, &hello, identity(to), numbers, &[]).expect("it begins")
 }
 
 /// Numbers of sessions stand in the clear: a member with the group key could begin a handshake for new keys in another's name,

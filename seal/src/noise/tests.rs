@@ -62,7 +62,7 @@ fn both_sides_have_the_same_keys_for_each_direction() {
             sender.sealing.seal(number, b"header", b"hello", &mut sealed);
             assert!(
                 !stranger.opening.open(number, b"header", &mut sealed.clone()),
-                "each direction has its own"
+                "a direction has its own"
             );
             assert!(receiver.opening.open(number, b"header", &mut sealed));
             assert_eq!(&sealed[..5], b"hello");

@@ -14,10 +14,8 @@ use tabane_proto::wire::handshake::{Message, Step};
 use tabane_proto::wire::hello::{HELLO_MAX, Hello, NodeId};
 use tabane_seal::Group;
 
-/// What stands in the clear.
 #[derive(Debug, Default)]
 pub(super) struct InTheClear {
-    /// Each node's last greeting.
     greetings: BTreeMap<NodeNumber, Hello>,
     /// The session and the epoch of the last cell from a node to another.
     sessions: BTreeMap<[NodeNumber; 2], (u16, u8)>,

@@ -18,7 +18,6 @@ const CRUMBS_AT_ONCE: usize = 64;
 /// How far numbers jump: around the replay window, a lane's window, a heartbeat's 16 bits, and what is another session.
 const JUMPS: [u64; 10] = [2, 100, 2_047, 2_048, 4_095, 4_096, 65_536, 1 << 20, (1 << 26) - 2, 1 << 31];
 
-/// The cells of a deed.
 pub fn cells(deed: Deed, way: &mut Way, lanes: &mut Lanes, random: &mut Random) -> Vec<Vec<u8>> {
     match deed {
         Deed::Crumbs => crumbs(way, lanes, random),
@@ -198,7 +197,6 @@ fn noise(way: &mut Way, random: &mut Random) -> Vec<u8> {
     way.control(kind, &payload)
 }
 
-/// A whole frame in one cell.
 fn whole_frame(random: &mut Random) -> Vec<u8> {
     const LENGTH: usize = VNET + 60;
     frame(random, LENGTH, record::PREFIX + LENGTH)

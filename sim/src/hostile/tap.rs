@@ -5,7 +5,6 @@
 //!
 //! Invariant: at most [`NOTES`] notes are kept.
 
-use core::fmt;
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};
 use tabane_proto::security::{Handshake, Key, Number, PublicKey, Rejected, Security, SessionKeys, TAG};
@@ -18,7 +17,6 @@ const NOTES: usize = 256;
 /// A key that several hold.
 pub(crate) type Shared = Arc<Mutex<Box<dyn Key>>>;
 
-/// A cell that was sealed.
 pub(crate) struct Note {
     header: [u8; HEADER],
     /// Its full number.
@@ -28,14 +26,8 @@ pub(crate) struct Note {
     pub(crate) key: Shared,
 }
 
-impl fmt::Debug for Note {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        out.debug_struct("Note").field("number", &self.number).finish_non_exhaustive()
-    }
-}
-
 /// Notes of the cells that were sealed lately. Its clones share them.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Default)]
 pub struct Tap(Arc<Mutex<VecDeque<Note>>>);
 
 impl Tap {
@@ -56,11 +48,8 @@ impl Tap {
     }
 }
 
-/// A group whose keys are tapped.
 pub struct TappedGroup {
-    /// The group.
     pub group: Group,
-    /// The notes.
     pub tap: Tap,
 }
 

@@ -5,7 +5,6 @@
 
 use super::tap::{Shared, Tap, seal};
 use crate::cable::Place;
-use core::fmt;
 use tabane_proto::security::{Number, TAG};
 use tabane_proto::wire::cell::{HEADER, Header, Kind, LANES, LINKS, NO_RECORD, unwrap_seq, wire_seq};
 use tabane_proto::wire::hello::Hello;
@@ -20,7 +19,6 @@ pub struct Lanes {
     pub(super) crumbs: Option<(u8, usize)>,
 }
 
-/// A way.
 pub struct Way {
     pub(super) from: Place,
     pub(super) to: Place,
@@ -36,13 +34,6 @@ pub struct Way {
     pub received: [u32; LINKS],
 }
 
-impl fmt::Debug for Way {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { from, to, session, epoch, next, .. } = self;
-        write!(out, "{from} -> {to} session {session} epoch {epoch} next {next:?}")
-    }
-}
-
 impl Way {
     pub(super) fn new(from: Place, to: Place, header: Header) -> Self {
         let Header { session, epoch, link, .. } = header;
@@ -55,7 +46,6 @@ impl Way {
     }
 
     /// Whether its cells are sealed.
-    #[must_use]
     pub fn is_sealed(&self) -> bool {
         self.key.is_some()
     }
@@ -88,7 +78,6 @@ impl Way {
         }
     }
 
-    /// Skips so many numbers.
     pub fn skip(&mut self, numbers: u64) {
         self.next = self.next.map(|next| next.saturating_add(numbers));
     }
@@ -106,7 +95,6 @@ impl Way {
         self.cell(Kind::Data, lane, lane_seq, first_record, payload)
     }
 
-    /// The next cell.
     pub fn cell(
         &mut self,
         kind: Kind,
@@ -125,7 +113,6 @@ impl Way {
     }
 
     /// A cell of any session and number.
-    #[must_use]
     pub fn cell_as(&self, (session, seq): (u16, u64), header: Header, payload: &[u8]) -> Vec<u8> {
         let header = Header { session, link_seq: wire_seq(seq), ..header };
         let mut bytes = vec![0; HEADER];
@@ -148,14 +135,11 @@ impl Way {
         self.cell_as((self.session, 0), Header { kind: Kind::Hello, ..self.header() }, payload)
     }
 
-    /// The number of the next cell.
-    #[must_use]
     pub fn next(&self) -> u64 {
         self.next.unwrap_or_default()
     }
 
     /// The header of a cell that belongs to no lane, without its number.
-    #[must_use]
     pub fn header(&self) -> Header {
         Header { epoch: self.epoch, ..Header::new(Kind::Data, self.link, self.session, 0) }
     }

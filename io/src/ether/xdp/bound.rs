@@ -38,7 +38,6 @@ const BUSY_FOR: Duration = Duration::from_millis(500);
 /// What failed, and how.
 type Failure = (&'static str, io::Error);
 
-/// A bound socket with its frames and rings.
 pub(super) struct Bound {
     pub(super) socket: OwnedFd,
     pub(super) fill: FillRing,
@@ -149,7 +148,6 @@ impl Umem {
         }
     }
 
-    /// Bytes of a frame.
     pub(super) fn frame(&self) -> usize {
         self.frame
     }

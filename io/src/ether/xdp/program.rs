@@ -65,7 +65,6 @@ pub(super) fn assemble(map: RawFd, port: u16) -> [Instruction; LENGTH] {
 // The place is a link of BPF, which is a descriptor: when the last copy of it is closed, also by a crash, the
 // program is off the NIC. Source: bpf(2), `linux/bpf.h` of Linux 6.18.
 
-/// Commands.
 const MAP_UPDATE_ELEM: c_long = 2;
 /// `BPF_MAP_TYPE_XSKMAP`, `BPF_PROG_TYPE_XDP`, `BPF_XDP`.
 const SOCKETS: u32 = 17;

@@ -121,12 +121,10 @@ fn room(put: u32, taken: u32, size: u32) -> u32 {
     size - waiting(put, taken, size)
 }
 
-/// Entries that are there.
 fn waiting(put: u32, taken: u32, size: u32) -> u32 {
     put.wrapping_sub(taken).min(size)
 }
 
-/// The place of the entry with this count.
 fn place(count: u32, size: u32) -> usize {
     (count & (size - 1)) as usize
 }

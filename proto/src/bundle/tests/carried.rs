@@ -13,7 +13,6 @@ const VICTIM: u8 = 1;
 /// Two nodes between which programs carry frames over one link.
 struct World {
     pair: Pair,
-    /// By node.
     carried: [Carried; 2],
     /// Messages over the victim.
     messages: u64,

@@ -2,8 +2,8 @@
 
 use super::pair::{LINK_COUNT, Pair, Sent, address};
 use super::*;
-use crate::event::Event;
 use crate::link::health::HEARTBEAT_QUIET;
+use crate::outputs::event::Event;
 use alloc::vec::Vec;
 use core::time::Duration;
 use tabane_seal::Cipher;

@@ -5,7 +5,6 @@ use crate::group::handover::{PAUSE, PAUSES};
 use crate::policy::classify::Mac;
 use alloc::vec;
 
-/// A host behind a node.
 fn host(number: u8) -> Mac {
     [2, 0, 0, 0, 1, number]
 }
@@ -23,7 +22,6 @@ fn say(bundle: &mut Bundle, number: u8, millis: u64, incarnation: u64, pauses: b
     }
 }
 
-/// A bundle with peers 2 and 3, each with its host.
 fn with_peers() -> Bundle {
     let mut bundle = bundle();
     for number in [2, 3] {

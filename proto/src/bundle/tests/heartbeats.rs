@@ -26,15 +26,7 @@ fn heartbeat(bundle: &mut Bundle, now: Instant, serial: u16, up: bool) -> Heartb
     let mut heartbeat =
         Heartbeat { serial, sent_at: now.as_wire_micros(), echo_age: u32::MAX, ..Heartbeat::default() };
     heartbeat.reported_links = u8::try_from(count).expect("at most 16");
-    heartbeat.reports[..count].fill(Report {
-        next,
-        count: 0,
-        skew_micros: 0,
-        up,
-        behind: false,
-        heartbeats: 0,
-        delay_micros: 0,
-    });
+    heartbeat.reports[..count].fill(Report { next, up, ..Report::default() });
     heartbeat
 }
 

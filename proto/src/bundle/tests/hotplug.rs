@@ -2,9 +2,9 @@
 
 use super::pair::{LINK_COUNT, Pair};
 use super::*;
-use crate::event::Direction;
 use crate::link::health::HEARTBEAT_QUIET;
 use crate::link::nic::CELL_LEAST;
+use crate::outputs::event::Direction;
 use alloc::vec;
 use tabane_seal::Cipher;
 

@@ -210,11 +210,7 @@ fn senders_have_links_which_the_policy_renews() {
     for (policy, counts_received) in [(PolicyKind::Tlb, false), (PolicyKind::TlbHistory, true)] {
         let mut bundle = bundle();
         bundle.set_policy(policy);
-        assert_eq!(
-            open(&mut bundle),
-            Ok(vec![0, 1]),
-            "flows are bound, so the peer need put nothing in order"
-        );
+        assert_eq!(open(&mut bundle), Ok(vec![0, 1]), "flows are bound, so nothing is put in order");
         let Choosing::Senders { newcomers, received } = peer(&mut bundle).choosing else {
             panic!("{policy}")
         };

@@ -1,7 +1,13 @@
-//! Hellos of strangers and of former incarnations.
+//! What peers say: hellos of strangers and of former incarnations, requests to repair, and other sizes of cells.
 
 use super::*;
 use crate::group::membership::ANSWERS_BEHIND;
+use crate::link::nic::CELL_LEAST;
+use crate::link::outbound::LOG;
+use crate::send::fit::CHANGES;
+use crate::wire::cell::wire_seq;
+use crate::wire::repair::Gap;
+use core::time::Duration;
 
 #[test]
 fn hellos_without_end_are_not_all_answered() {
@@ -39,4 +45,57 @@ fn a_hello_of_a_former_self_that_comes_late_shuts_nobody_out() {
     let late = hello(&bundle, 5);
     bundle.handle_hello(now, origin, &late);
     assert_eq!(of(&bundle).0, 6);
+}
+
+#[test]
+fn a_request_costs_no_more_than_the_log_holds() {
+    let mut bundle = alone(at(0), 1);
+    say(&mut bundle, at(0), 2, |hello| hello);
+    let path = &mut bundle.outbound()[0];
+    for _ in 0..LOG + 9 {
+        path.numbers.take(None);
+    }
+    let first = wire_seq(path.numbers.next() - 60_000);
+    let mut request = Request::default();
+    while request.push(Gap { link: 0, count: u16::MAX, first }) {}
+    let (sender, mut around) = bundle.sending(bundle.polled);
+    assert_eq!(sender.handle_request(0, &request, &mut around), LOG as u64);
+}
+
+/// A peer announces another size of cells; returns whether the sender made a new ring.
+fn says(bundle: &mut Bundle, cell_max: u16) -> bool {
+    let before = bundle.cell_max();
+    say(bundle, bundle.polled, 2, |hello| Hello { cell_max, ..hello });
+    while bundle.poll_control(bundle.polled).is_some() {}
+    assert!(bundle.cell_max() <= usize::from(cell_max.max(CELL_LEAST)) && bundle.wants_frames());
+    bundle.cell_max() != before
+}
+
+fn bundle() -> Bundle {
+    let links = alloc::vec![LinkSettings::new(1_452)];
+    Bundle::new(at(1_000_000), Settings::new(node(1), 1, links))
+}
+
+#[test]
+fn a_peer_that_says_another_size_each_time_makes_no_ring_each_time() {
+    let (mut back_and_forth, mut downhill) = (bundle(), bundle());
+    let sizes = (0..500).map(|turn| 1_000 + 400 * (turn % 2));
+    let made = sizes.filter(|size| says(&mut back_and_forth, *size)).count();
+    assert!(made <= CHANGES as usize, "{made}");
+    let made = (600..1_400).rev().filter(|size| says(&mut downhill, *size)).count();
+    assert_eq!(made, CHANGES as usize);
+    assert_eq!(downhill.cell_max(), usize::from(CELL_LEAST));
+}
+
+#[test]
+fn cells_grow_again_when_a_change_is_earned() {
+    let mut bundle = bundle();
+    assert!((600..1_400).rev().any(|size| says(&mut bundle, size) && bundle.cell_max() == 548));
+    assert!(!says(&mut bundle, 1_452), "not yet");
+    let spent = bundle.polled;
+    let seconds = (1u32..100).find(|second| {
+        bundle.handle_timeout(spent + Duration::from_secs(1) * *second);
+        bundle.cell_max() == 1_452
+    });
+    assert!(seconds.is_some_and(|seconds| (20..=22).contains(&seconds)), "{seconds:?}");
 }

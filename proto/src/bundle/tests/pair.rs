@@ -21,7 +21,6 @@ pub(crate) struct Pair {
     pub(crate) delivered: [Vec<Vec<u8>>; 2],
 }
 
-/// A cell on its way.
 #[derive(Clone)]
 pub(crate) struct Sent {
     pub(crate) from: usize,
@@ -54,15 +53,7 @@ impl Pair {
             }
         }
         (0..10).for_each(|_| pair.pass(HEARTBEAT_QUIET));
-        assert!(
-            pair.nodes.iter().all(|node| node
-                .links
-                .paths(0)
-                .unwrap()
-                .outbound
-                .iter()
-                .all(|path| path.is_up()))
-        );
+        assert!(pair.nodes.iter_mut().all(|node| node.outbound().iter().all(Outbound::is_up)));
         pair
     }
 
@@ -70,7 +61,6 @@ impl Pair {
         self.nodes[node].session(0).keys.as_mut().unwrap()
     }
 
-    /// What a node sends now.
     pub(crate) fn sent_by(&mut self, node: usize) -> Vec<Sent> {
         let bundle = &mut self.nodes[node];
         let mut sent = Vec::new();

@@ -31,7 +31,6 @@ impl Speaker {
         Self { from, session, link_seq: first, lane_seqs: Numbered([first; LANES]) }
     }
 
-    /// The next cell of a lane.
     fn cell(&mut self, lane: u8, block_offset: u16, payload: &[u8]) -> Vec<u8> {
         let lane_seq = &mut self.lane_seqs[lane];
         let header = Header::new(Kind::Data, 0, self.session, self.link_seq);

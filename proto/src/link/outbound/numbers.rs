@@ -13,7 +13,6 @@ const MARKS: usize = 256;
 /// In the log: nothing to repair (a heartbeat, or sent again already).
 const NOTHING: u64 = u64::MAX;
 
-/// The numbers of one path.
 #[derive(Debug, Default)]
 pub(crate) struct Numbers {
     /// The first of the session, and the next.
@@ -30,7 +29,6 @@ pub(crate) struct Numbers {
 }
 
 impl Numbers {
-    /// A session begins: numbers count from `first`.
     pub(super) fn begin(&mut self, first: u64) {
         (self.first, self.next, self.departed, self.looked_up) = (first, first, first, first);
     }
@@ -46,7 +44,6 @@ impl Numbers {
         self.log.capacity() * size_of::<u64>() + self.marks.capacity() * size_of::<(u64, u64)>()
     }
 
-    /// The number of the next cell.
     pub(crate) fn next(&self) -> u64 {
         self.next
     }
@@ -66,7 +63,6 @@ impl Numbers {
         self.next - 1
     }
 
-    /// Nothing was sent under the last `count` numbers.
     pub(super) fn give_back(&mut self, count: usize) {
         self.log.truncate(self.log.len() - count);
         self.next -= count as u64;
@@ -142,11 +138,7 @@ mod tests {
         assert_eq!(numbers.next(), 2);
         numbers.take(Some(73));
         numbers.void(1);
-        assert_eq!(
-            (numbers.next(), numbers.take_for_repair(2)),
-            (3, None),
-            "it may have reached the network"
-        );
+        assert_eq!((numbers.next(), numbers.take_for_repair(2)), (3, None), "it may have left");
     }
 
     #[test]

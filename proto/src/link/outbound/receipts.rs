@@ -61,12 +61,10 @@ impl Receipts {
         self.watch.restart();
     }
 
-    /// The number after the highest that the peer has received.
     pub(crate) fn next(&self) -> u64 {
         self.next
     }
 
-    /// Cells before it that the peer has not received, modulo 2^32.
     pub(super) fn lacks(&self) -> u32 {
         self.lacks
     }

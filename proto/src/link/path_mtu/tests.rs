@@ -165,7 +165,7 @@ fn a_dead_path_says_nothing() {
         assert_eq!(way.mtu.handle_report(way.now, way.next - 1, way.count, way.probed), Finding::Nothing);
     }
     way.run(100);
-    assert_eq!((way.mtu.size(), way.mtu.lost(), way.falls), (FULL, 1, 0));
+    assert_eq!((way.mtu.size(), way.mtu.lost, way.falls), (FULL, 1, 0));
 }
 
 #[test]

@@ -10,6 +10,7 @@ use alloc::vec::Vec;
 use proptest::prelude::*;
 
 /// A lane's receiving end with a pool of its own.
+#[derive(Default)]
 struct Lane {
     pool: Pool,
     reassembler: Reassembler,
@@ -19,12 +20,7 @@ struct Lane {
 
 impl Lane {
     fn new() -> Self {
-        Self {
-            pool: Pool::new(64),
-            reassembler: Reassembler::default(),
-            ready: Ready::default(),
-            counters: Counters::default(),
-        }
+        Self { pool: Pool::new(64), ..Self::default() }
     }
 
     fn cell(&mut self, payload: &[u8], first_record: u16) {

@@ -4,7 +4,6 @@ use super::*;
 use alloc::vec::Vec;
 use proptest::prelude::*;
 
-/// What a frame is made from.
 #[derive(Clone, Debug)]
 struct Made {
     is_tcp: bool,

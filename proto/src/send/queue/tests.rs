@@ -339,7 +339,7 @@ fn a_flow_with_more_than_its_share_is_shut_until_enough_has_left() {
     let mut listen = |fixture: &mut Fixture| {
         said.clear();
         said.extend(
-            core::iter::from_fn(|| fixture.queue.poll_gate()).map(|gate| (gate.gate, gate.is_closed)),
+            core::iter::from_fn(|| fixture.queue.gates.pop()).map(|gate| (gate.gate, gate.is_closed)),
         );
         said.clone()
     };

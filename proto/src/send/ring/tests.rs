@@ -8,19 +8,14 @@ fn stream(ring: &Ring, slots: Slots) -> Vec<u8> {
     (slots.first..=slots.last).flat_map(|slot| ring.filled(slot).to_vec()).collect()
 }
 
-/// Slots that are neighbours.
 fn slots(first: u64, cells: usize) -> Slots {
     Slots { first, last: first + cells as u64 - 1, cells }
 }
 
 fn read(ring: &mut Ring, bytes: &[u8]) {
-    let mut rest = bytes;
-    for part in ring.read_space() {
-        let (now, later) = rest.split_at(rest.len().min(part.len()));
-        part[..now.len()].copy_from_slice(now);
-        rest = later;
-    }
-    assert!(rest.is_empty());
+    let mut rest = bytes.iter();
+    ring.read_space().flatten().zip(&mut rest).for_each(|(place, byte)| *place = *byte);
+    assert!(rest.next().is_none());
 }
 
 #[test]

@@ -6,7 +6,7 @@ use super::{
     AGAIN_AFTER, Agreement, Aim, Pending, Progress, RESEND_AFTER, RESEND_AFTER_MAX, ROUTES, Route, UNDER_WAY,
     introduction, reject,
 };
-use crate::outbox::Outputs;
+use crate::outputs::Outputs;
 use crate::security::{Rejected, Security, TAG};
 use crate::session::cookie::{self, Cookie};
 use crate::session::keyring::{Agreed, Keyring};

@@ -4,8 +4,8 @@
 //! Part of [`super`], which has the picture and the invariants.
 
 use super::{Agreement, Progress, SAY_AGAIN_AFTER, Tentative, introduction, reject};
-use crate::counters::Counters;
-use crate::outbox::Outputs;
+use crate::outputs::Outputs;
+use crate::outputs::counters::Counters;
 use crate::security::{Number, PublicKey, SessionKeys, TAG};
 use crate::session::cookie::Admission;
 use crate::session::keyring::Agreed;

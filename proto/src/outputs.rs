@@ -1,10 +1,11 @@
-//! Control messages that wait to be sent.
+//! What comes out besides cells and frames: control messages that wait to be sent, events and counters.
 //!
 //! Beside the path. Every room may queue a message here. The core writes it when the I/O asks, so that it reports the state
 //! of that moment.
 
-use crate::counters::Counters;
-use crate::event::Events;
+pub mod counters;
+pub mod event;
+
 use crate::security::TAG;
 use crate::wire::cell::HEADER;
 use crate::wire::heartbeat::HEARTBEAT_MAX;
@@ -14,6 +15,8 @@ use alloc::collections::VecDeque;
 use alloc::vec;
 use alloc::vec::Vec;
 use core::net::SocketAddr;
+use counters::Counters;
+use event::Events;
 
 /// The longest message.
 const CONTROL_MAX: usize = max(HEARTBEAT_MAX, max(HELLO_MAX, REQUEST_MAX)) + TAG;
@@ -68,7 +71,6 @@ pub struct ControlMessage<'a> {
 }
 
 /// All messages that wait.
-#[derive(Debug)]
 pub(crate) struct Outbox {
     waiting: VecDeque<Control>,
     /// The message that was written last.
@@ -139,8 +141,7 @@ impl Outbox {
     }
 }
 
-/// The output besides cells and frames.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub(crate) struct Outputs {
     pub(crate) counters: Counters,
     pub(crate) events: Events,

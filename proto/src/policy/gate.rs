@@ -22,7 +22,6 @@ pub const SPREAD: u32 = 0x9e37_79b1;
 const CHANGES: usize = 4 * 1_024;
 
 /// The gate of a flow with these addresses (a multiple of four bytes) and links.
-#[must_use]
 pub fn gate_of(addresses: &[u8], links: [u8; 4]) -> u16 {
     let words = addresses.as_chunks().0.iter().copied().chain(core::iter::once(links));
     let add = |hash: u32, word| hash.wrapping_mul(STEP).wrapping_add(u32::from_ne_bytes(word));
