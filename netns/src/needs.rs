@@ -38,70 +38,46 @@ pub struct Tool {
     pub package: &'static str,
 }
 
-/// Makes namespaces, NICs and addresses.
-pub const IP: Tool = Tool { program: "ip", package: "iproute2" };
-/// Sets rates and black holes.
-pub const TC: Tool = Tool { program: "tc", package: "iproute2" };
-/// Drives and measures one TCP or UDP flow.
-pub const IPERF3: Tool = Tool { program: "iperf3", package: "iperf3" };
-/// Makes a program use MPTCP.
-pub const MPTCPIZE: Tool = Tool { program: "mptcpize", package: "mptcpize" };
-/// Sets how NICs interrupt.
-pub const ETHTOOL: Tool = Tool { program: "ethtool", package: "ethtool" };
-/// Sets what a team of NICs does.
-pub const TEAMNL: Tool = Tool { program: "teamnl", package: "libteam-utils" };
-/// Emulates the machine of a guest.
-pub const QEMU: Tool = Tool { program: "qemu-system-x86_64", package: "qemu-system-x86" };
-/// Loads kernel modules.
-pub const MODPROBE: Tool = Tool { program: "modprobe", package: "kmod" };
-/// Mounts a guest's files.
-pub const BUSYBOX: Tool = Tool { program: "busybox", package: "busybox-static" };
-/// Serves files.
-pub const NGINX: Tool = Tool { program: "nginx", package: "nginx-light" };
-/// Asks a web server for files.
-pub const WRK: Tool = Tool { program: "wrk", package: "wrk" };
-/// Asks a database, whose programs come with it.
-pub const PGBENCH: Tool = Tool { program: "pgbench", package: "postgresql-contrib" };
-/// Keeps keys and values in memory.
-pub const REDIS: Tool = Tool { program: "redis-server", package: "redis-server" };
-/// Asks it.
-pub const REDIS_BENCHMARK: Tool = Tool { program: "redis-benchmark", package: "redis-tools" };
-/// Serves files by NFS, in user space. What it does with a file system is a package of its own.
-pub const GANESHA: Tool = Tool { program: "ganesha.nfsd", package: "nfs-ganesha nfs-ganesha-vfs" };
-/// Reads files by NFS, in user space.
-pub const NFS_CAT: Tool = Tool { program: "nfs-cat", package: "libnfs-utils" };
-/// Runs a program as another user.
-pub const SETPRIV: Tool = Tool { program: "setpriv", package: "util-linux" };
-/// Starts and watches services.
-pub const SYSTEMD: Tool = Tool { program: "systemd", package: "systemd" };
-/// Shows the system calls of a process, and holds them up.
-pub const STRACE: Tool = Tool { program: "strace", package: "strace" };
-/// Sets how a router translates addresses.
-pub const NFT: Tool = Tool { program: "nft", package: "nftables" };
-/// Has a router forget the ports that it has given.
-pub const CONNTRACK: Tool = Tool { program: "conntrack", package: "conntrack" };
-/// Shows the fields of captured packets.
-pub const TSHARK: Tool = Tool { program: "tshark", package: "tshark" };
-/// Is a terminal without anybody in front of it.
-pub const TMUX: Tool = Tool { program: "tmux", package: "tmux" };
-/// Runs the browser's driver, and builds the page.
-pub const NODE: Tool = Tool { program: "node", package: "nodejs" };
-/// Shows the page.
-pub const CHROMIUM: Tool = Tool { program: "chromium", package: "chromium" };
-/// Gives a container's network a macvlan.
-pub const CNI_MACVLAN: Tool =
-    Tool { program: "/usr/lib/cni/macvlan", package: "containernetworking-plugins" };
-/// Keeps what a fleet's nodes say of themselves.
-pub const ETCD: Tool = Tool { program: "etcd", package: "etcd-server" };
-/// Asks etcd.
-pub const ETCDCTL: Tool = Tool { program: "etcdctl", package: "etcd-client" };
-/// Answers for a zone.
-pub const DNSMASQ: Tool = Tool { program: "dnsmasq", package: "dnsmasq-base" };
+/// Makes a constant of each row: name, program, package, and what the program does.
+macro_rules! tools {
+    ($($name:ident: $program:literal, $package:literal, $does:literal;)*) => {
+        $(#[doc = $does] pub const $name: Tool = Tool { program: $program, package: $package };)*
+    };
+}
 
-/// Starts the ranks of MPI programs.
-pub const MPIRUN: Tool = Tool { program: "mpirun", package: "openmpi-bin" };
-/// Writes and reads a file.
-pub const BONNIE: Tool = Tool { program: "bonnie++", package: "bonnie++" };
+tools! {
+    IP: "ip", "iproute2", "Makes namespaces, NICs and addresses.";
+    TC: "tc", "iproute2", "Sets rates and black holes.";
+    IPERF3: "iperf3", "iperf3", "Drives and measures one TCP or UDP flow.";
+    MPTCPIZE: "mptcpize", "mptcpize", "Makes a program use MPTCP.";
+    ETHTOOL: "ethtool", "ethtool", "Sets how NICs interrupt.";
+    TEAMNL: "teamnl", "libteam-utils", "Sets what a team of NICs does.";
+    QEMU: "qemu-system-x86_64", "qemu-system-x86", "Emulates the machine of a guest.";
+    MODPROBE: "modprobe", "kmod", "Loads kernel modules.";
+    BUSYBOX: "busybox", "busybox-static", "Mounts a guest's files.";
+    NGINX: "nginx", "nginx-light", "Serves files.";
+    WRK: "wrk", "wrk", "Asks a web server for files.";
+    PGBENCH: "pgbench", "postgresql-contrib", "Asks a database, whose programs come with it.";
+    REDIS: "redis-server", "redis-server", "Keeps keys and values in memory.";
+    REDIS_BENCHMARK: "redis-benchmark", "redis-tools", "Asks it.";
+    GANESHA: "ganesha.nfsd", "nfs-ganesha nfs-ganesha-vfs", "Serves files by NFS, in user space.";
+    NFS_CAT: "nfs-cat", "libnfs-utils", "Reads files by NFS, in user space.";
+    SETPRIV: "setpriv", "util-linux", "Runs a program as another user.";
+    SYSTEMD: "systemd", "systemd", "Starts and watches services.";
+    STRACE: "strace", "strace", "Shows the system calls of a process, and holds them up.";
+    NFT: "nft", "nftables", "Sets how a router translates addresses.";
+    CONNTRACK: "conntrack", "conntrack", "Has a router forget the ports that it has given.";
+    TSHARK: "tshark", "tshark", "Shows the fields of captured packets.";
+    TMUX: "tmux", "tmux", "Is a terminal without anybody in front of it.";
+    NODE: "node", "nodejs", "Runs the browser's driver, and builds the page.";
+    CHROMIUM: "chromium", "chromium", "Shows the page.";
+    CNI_MACVLAN: "/usr/lib/cni/macvlan", "containernetworking-plugins", "Gives a container's network a macvlan.";
+    ETCD: "etcd", "etcd-server", "Keeps what a fleet's nodes say of themselves.";
+    ETCDCTL: "etcdctl", "etcd-client", "Asks etcd.";
+    DNSMASQ: "dnsmasq", "dnsmasq-base", "Answers for a zone.";
+    MPIRUN: "mpirun", "openmpi-bin", "Starts the ranks of MPI programs.";
+    BONNIE: "bonnie++", "bonnie++", "Writes and reads a file.";
+}
 
 /// Checks that all `tools` stand in a directory of this process's search path.
 pub fn require(tools: &[Tool]) -> Result<(), Missing> {
