@@ -3,16 +3,9 @@
 //! Each link keeps the switch of its own that it has for everyone, with two exceptions: LACP needs switches that pass its
 //! frames on, and balance-tlb and balance-alb, whose NICs send for one another, need switches that are joined.
 
-use std::fs;
-use std::net::Ipv4Addr;
-use std::time::Duration;
-
-use anyhow::{Context, Result, ensure};
-
-use crate::clock::wait_for;
-use crate::netns::Namespace;
+use crate::counters;
 use crate::topology::{self, Topology, nic};
-use crate::{counters, process};
+use crate::usual::*;
 
 /// Name of the device on every host.
 const DEVICE: &str = "agg0";

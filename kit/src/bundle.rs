@@ -2,25 +2,20 @@
 
 use std::ffi::OsString;
 use std::fs::File;
-use std::io::{self, ErrorKind, Read, Write};
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::io::{ErrorKind, Read, Write};
+use std::net::Ipv6Addr;
 use std::os::unix::net::UnixStream;
-use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
-use std::{env, thread};
 
-use anyhow::{Context, Result, bail};
 use clap::Args;
 use nix::sys::signal::Signal;
 use tabane_api::{Request, open_request};
 use tempfile::{NamedTempFile, TempDir};
 
-use crate::netns::Namespace;
 use crate::prerequisites::require_daemon;
-use crate::process::{self, Ending, Process};
 use crate::rate::Bitrate;
 use crate::status::{Questions, Status};
 use crate::topology::Topology;
+use crate::usual::*;
 
 /// Name of the device on every host.
 pub const DEVICE: &str = "tb0";

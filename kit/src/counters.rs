@@ -1,15 +1,11 @@
 //! The kernel's own counters of a namespace: bytes per NIC, TCP and MPTCP events.
 
-use std::fs;
 use std::thread::available_parallelism;
 
-use anyhow::{Context, Result};
+use crate::usual::*;
 use nix::unistd::{SysconfVar, sysconf};
 use rustix::io::Errno;
 use rustix::process::{getpriority_process, setpriority_process};
-
-use crate::clock::monotonic_ns;
-use crate::netns::Namespace;
 
 /// Bytes that each of `nics` has received since it was made, read at one moment.
 pub fn received_bytes<const N: usize>(namespace: &Namespace, nics: [&str; N]) -> Result<[u64; N]> {

@@ -15,17 +15,13 @@ pub mod frame;
 mod line;
 mod pump;
 
-use std::sync::Arc;
 use std::sync::mpsc::{Sender, channel};
-use std::thread::JoinHandle;
-use std::time::Duration;
 
-use anyhow::{Context, Result};
-use tabane_io::{PacketSocket, Waker};
+use tabane_io::{PacketSocket, Waker, now_ns};
 
-use crate::clock::{Moment, monotonic_ns};
-use crate::netns::{Namespace, joined};
 use crate::rate::Bitrate;
+use crate::usual::*;
+use line::Line;
 use pump::{Command, Pump};
 
 /// What became of the frames of one direction; a superframe counts as the frames that it is on the wire.
@@ -51,7 +47,8 @@ pub struct Counters {
 /// A wire at work; dropping it ends it.
 #[derive(Debug)]
 pub struct Emulator {
-    commands: Sender<Command>,
+    /// `None` once it is told to end.
+    commands: Option<Sender<Command>>,
     waker: Arc<Waker>,
     thread: Option<JoinHandle<Result<()>>>,
 }
@@ -63,46 +60,50 @@ impl Emulator {
         let (commands, received) = channel();
         let pump = namespace.enter(|| Pump::new(names, seed, received, Arc::clone(&waker)))??;
         let thread = namespace.spawn("emulator", move || pump.run())?;
-        Ok(Emulator { commands, waker, thread: Some(thread) })
+        Ok(Emulator { commands: Some(commands), waker, thread: Some(thread) })
     }
 
     /// Changes one direction.
     pub fn set(&self, direction: Direction, impairment: Impairment) -> Result<Moment> {
-        let mut changes = [None; 2];
-        changes[direction as usize] = Some(impairment);
-        self.change(|done| Command::Set(Box::new(changes), done))
+        self.change(move |lines| lines[direction as usize].set(impairment))
     }
 
     /// Changes both directions at one moment.
     pub fn set_both(&self, impairment: Impairment) -> Result<Moment> {
-        self.change(|done| Command::Set(Box::new([Some(impairment); 2]), done))
+        self.change(move |lines| lines.iter_mut().for_each(|line| line.set(impairment)))
+    }
+
+    /// Sets the black hole of both directions and leaves the rest as it is.
+    pub fn set_black_hole(&self, black_hole: bool) -> Result<Moment> {
+        self.change(move |lines| lines.iter_mut().for_each(|line| line.set_black_hole(black_hole)))
     }
 
     /// What became of the frames of `direction` so far.
     pub fn counters(&self, direction: Direction) -> Result<Counters> {
-        Ok(self.ask(Command::Count)?[direction as usize])
+        self.ask(move |pump| pump.counters(direction))?
     }
 
     /// Joins the NIC `name` of `namespace` at `end`, 0 or 1, in the place of one that is gone.
     pub fn plug(&self, namespace: &Namespace, end: usize, name: &str) -> Result<()> {
         let socket = namespace.enter(|| open(name))??;
-        self.ask(|done| Command::Plug(end, socket, done))
+        self.ask(move |pump| pump.plug(end, socket))?
     }
 
-    /// Sets the black hole of both directions and leaves the rest as it is.
-    pub fn set_black_hole(&self, black_hole: bool) -> Result<Moment> {
-        self.change(|done| Command::BlackHole(black_hole, done))
-    }
-
-    fn change(&self, command: impl FnOnce(Sender<u64>) -> Command) -> Result<Moment> {
+    fn change(&self, work: impl FnOnce(&mut [Line; 2]) + Send + 'static) -> Result<Moment> {
         let before_ns = monotonic_ns()?;
-        Ok(Moment { before_ns, after_ns: self.ask(command)? })
+        let after_ns = self.ask(move |pump| {
+            work(&mut pump.lines);
+            now_ns()
+        })?;
+        Ok(Moment { before_ns, after_ns })
     }
 
-    /// Gives a command and waits for its answer.
-    fn ask<T>(&self, command: impl FnOnce(Sender<T>) -> Command) -> Result<T> {
+    /// Has the thread do `work` between two frames, and waits for what comes of it.
+    fn ask<T: Send + 'static>(&self, work: impl FnOnce(&mut Pump) -> T + Send + 'static) -> Result<T> {
         let (answer, answered) = channel();
-        self.commands.send(command(answer)).ok().context("the emulator has ended")?;
+        let command: Command = Box::new(move |pump| drop(answer.send(work(pump))));
+        let is_sent = self.commands.as_ref().is_some_and(|commands| commands.send(command).is_ok());
+        ensure!(is_sent, "the emulator has ended");
         self.waker.wake()?;
         answered.recv().context("the emulator has ended")
     }
@@ -111,8 +112,7 @@ impl Emulator {
 impl Drop for Emulator {
     fn drop(&mut self) {
         let Some(thread) = self.thread.take() else { return };
-        // Nobody listens when the thread has ended already, of which joining tells.
-        self.commands.send(Command::Stop).ok();
+        self.commands = None;
         if let Err(error) = self.waker.wake().map_err(Into::into).and_then(|()| joined(thread)) {
             eprintln!("an emulated wire broke: {error:#}");
         }

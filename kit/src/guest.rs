@@ -18,18 +18,15 @@ mod errand;
 mod machine;
 pub mod pair;
 
-use std::fs;
-use std::path::{Path, PathBuf};
-use std::thread::{self, available_parallelism};
-use std::time::{Duration, Instant};
+use std::thread::available_parallelism;
 
-use anyhow::{Context, Result, bail};
 use clap::{Args, ValueEnum};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use crate::prerequisites::Missing;
 use crate::progress;
+use crate::usual::*;
 use errand::Errand;
 use machine::Machine;
 

@@ -1,18 +1,13 @@
 //! Where and when something was measured: part of every report.
 
-use std::io::{self, Read, Write};
-use std::process::Command;
+use std::io::{Read, Write};
 use std::thread::available_parallelism;
-use std::time::{Duration, Instant};
-use std::{fmt, fs};
 
-use anyhow::Result;
+use crate::usual::*;
 use nix::sched::{CpuSet, sched_getaffinity};
 use nix::unistd::Pid;
 use rustix::system::{sysinfo, uname};
 use serde::{Deserialize, Serialize};
-
-use crate::process;
 
 /// The machine and the state of the source.
 #[derive(Clone, Debug, Serialize, Deserialize)]

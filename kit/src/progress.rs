@@ -3,11 +3,10 @@
 //! On a terminal the current step and its seconds stand on one line that is rewritten; elsewhere each step is a line. A step that is
 //! not over in its time ends the program, and with process 1 of a sandbox all that it has started: no run hangs for ever.
 
+use crate::usual::*;
 use std::io::{IsTerminal, Write, stderr};
 use std::process;
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
-use std::thread::{self, JoinHandle};
-use std::time::{Duration, Instant};
 
 /// Clears the current line of a terminal.
 const CLEAR: &str = "\r\x1b[K";

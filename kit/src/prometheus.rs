@@ -5,18 +5,13 @@
 
 use std::ffi::{OsStr, OsString};
 use std::io::Write;
-use std::path::Path;
-use std::process::{Command, Stdio};
-use std::time::Duration;
-use std::{env, fs, thread};
+use std::process::Stdio;
 
-use anyhow::{Context, Result, bail};
 use serde_json::Value;
 use tempfile::TempDir;
 
-use crate::netns::Namespace;
 use crate::prerequisites::{Missing, is_installed};
-use crate::process::{self, Process};
+use crate::usual::*;
 
 /// Where `make test` puts them, beside this crate.
 const PLACE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../target/tools/prometheus");

@@ -7,11 +7,8 @@ mod limits;
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::{fmt, fs};
 
-use anyhow::{Context, Result, bail};
 use comfy_table::{Cell, CellAlignment, LineStyle, TableStyle};
 use serde::ser::SerializeStruct;
 use serde::{Deserialize, Deserializer, Serialize};
@@ -19,6 +16,7 @@ use serde_json::{Map, Value};
 use tabane_probe::stats::{quantile, sorted};
 
 use crate::machine::Machine;
+use crate::usual::*;
 use limits::Judgement;
 pub use limits::Limits;
 

@@ -15,14 +15,10 @@ mod fault;
 mod link;
 mod router;
 
-use std::net::Ipv4Addr;
-
-use anyhow::{Result, ensure};
-
 pub use crate::clock::Moment;
 use crate::emulator::Emulator;
 use crate::machine::processors;
-use crate::netns::Namespace;
+use crate::usual::*;
 pub use link::{LinkPlan, RouterPlan};
 pub use router::Pacer;
 

@@ -17,19 +17,13 @@ pub mod transfer;
 pub mod watchers;
 pub mod web;
 
-use std::fs;
-use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener, TcpStream, UdpSocket};
-use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::net::{TcpListener, TcpStream, UdpSocket};
 
-use anyhow::{Context, Result};
 use serde_json::Value;
 use socket2::{Domain, Protocol, SockRef, Socket, Type};
 
-use crate::clock::wait_for;
-use crate::netns::Namespace;
 use crate::prerequisites::require_program;
-use crate::process::Process;
+use crate::usual::*;
 
 /// How long a connection may be silent before it counts as lost. TCP doubles its timeout with each try in vain: after some
 /// seconds without a path, as a daemon that was killed makes them, the next try may be as far away.

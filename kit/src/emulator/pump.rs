@@ -3,12 +3,8 @@
 //! It sleeps to the nanosecond that the kernel grants; what is due within [`SPIN_NS`] is waited for awake. A frame counts
 //! from when it came in, not from when this thread woke up for it.
 
-use std::io;
-use std::sync::Arc;
-use std::sync::mpsc::{Receiver, Sender};
-use std::time::Duration;
+use std::sync::mpsc::{Receiver, TryRecvError};
 
-use anyhow::{Context, Result};
 use nix::errno::Errno;
 use nix::sys::prctl::set_timerslack;
 use rustix::process::setpriority_process;
@@ -16,7 +12,8 @@ use tabane_io::packet::FRAME_MAX;
 use tabane_io::{Interest, PacketSocket, Poll, Ready, Waker, now_ns};
 
 use super::line::Line;
-use super::{Counters, Impairment};
+use super::{Counters, Direction};
+use crate::usual::*;
 
 /// Most frames taken from one side before the other side and the clock are looked at.
 const BATCH: usize = 64;
@@ -27,25 +24,14 @@ const NICENESS: i32 = -20;
 /// Poll token of the waker; the sides have 0 and 1.
 const COMMAND: u64 = 2;
 
-/// What an emulator is told.
-pub(super) enum Command {
-    /// Change directions, and say when that was done.
-    Set(Box<[Option<Impairment>; 2]>, Sender<u64>),
-    /// Begin or end the black hole of both directions, and say when that was done.
-    BlackHole(bool, Sender<u64>),
-    /// Use another NIC at this side, and say when that is done.
-    Plug(usize, PacketSocket, Sender<()>),
-    /// Say what became of the frames.
-    Count(Sender<[Counters; 2]>),
-    /// End.
-    Stop,
-}
+/// What is done between two frames.
+pub(super) type Command = Box<dyn FnOnce(&mut Pump) + Send>;
 
-/// Moves frames between two NICs until it is told to stop.
+/// Moves frames between two NICs as long as somebody may command it.
 pub(super) struct Pump {
     sides: [PacketSocket; 2],
     /// Of each side, what its frames go through to the other.
-    lines: [Line; 2],
+    pub(super) lines: [Line; 2],
     commands: Receiver<Command>,
     waker: Arc<Waker>,
     poll: Poll,
@@ -69,7 +55,7 @@ impl Pump {
         Ok(Pump { sides, lines, commands, waker, poll, frame: vec![0; FRAME_MAX] })
     }
 
-    /// Runs until told to stop.
+    /// Runs until nobody commands it any more.
     pub(super) fn run(mut self) -> Result<()> {
         set_timerslack(1).context("PR_SET_TIMERSLACK")?;
         // Where it is not allowed, daemons go first, which shows as late frames.
@@ -99,39 +85,30 @@ impl Pump {
         Some(Duration::from_nanos(left_ns.saturating_sub(SPIN_NS)))
     }
 
-    /// Does what was commanded; `false`: stop.
+    /// Does what was commanded; `false`: nobody commands it any more.
     fn obey(&mut self) -> Result<bool> {
         self.waker.clear()?;
-        // Whoever does not wait for an answer does not want it.
-        while let Ok(command) = self.commands.try_recv() {
-            match command {
-                Command::Set(changes, done) => {
-                    for (line, change) in self.lines.iter_mut().zip(*changes) {
-                        if let Some(impairment) = change {
-                            line.set(impairment);
-                        }
-                    }
-                    done.send(now_ns()).ok();
-                }
-                Command::BlackHole(black_hole, done) => {
-                    self.lines.iter_mut().for_each(|line| line.set_black_hole(black_hole));
-                    done.send(now_ns()).ok();
-                }
-                Command::Plug(side, socket, done) => {
-                    self.poll.add(&socket, side as u64, Interest::Read)?;
-                    self.sides[side] = socket;
-                    done.send(()).ok();
-                }
-                Command::Count(answer) => {
-                    for (side, line) in self.sides.iter().zip(&mut self.lines) {
-                        line.count_overruns(side.take_overruns()?);
-                    }
-                    answer.send(self.lines.each_ref().map(Line::counters)).ok();
-                }
-                Command::Stop => return Ok(false),
+        loop {
+            match self.commands.try_recv() {
+                Ok(command) => command(self),
+                Err(TryRecvError::Empty) => return Ok(true),
+                Err(TryRecvError::Disconnected) => return Ok(false),
             }
         }
-        Ok(true)
+    }
+
+    /// What became of the frames of `direction`, with those that never got in.
+    pub(super) fn counters(&mut self, direction: Direction) -> Result<Counters> {
+        let (side, line) = (&self.sides[direction as usize], &mut self.lines[direction as usize]);
+        line.count_overruns(side.take_overruns()?);
+        Ok(line.counters())
+    }
+
+    /// Uses another NIC at this side.
+    pub(super) fn plug(&mut self, side: usize, socket: PacketSocket) -> Result<()> {
+        self.poll.add(&socket, side as u64, Interest::Read)?;
+        self.sides[side] = socket;
+        Ok(())
     }
 
     /// Takes frames from `side`; those that nothing holds up go out at once.

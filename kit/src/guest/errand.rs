@@ -1,14 +1,9 @@
 //! What a guest is sent to do, and the directory in which it leaves what came of it.
 
-use std::path::{Path, PathBuf};
-use std::process::Command;
-use std::{env, fs};
-
-use anyhow::{Context, Result, bail};
 use tempfile::TempDir;
 
 use super::HERE;
-use crate::process;
+use crate::usual::*;
 
 /// The disk with the programs, and where they are unpacked.
 const DISK: &str = "/dev/vda";

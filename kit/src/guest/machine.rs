@@ -1,17 +1,12 @@
 //! The virtual machine of a guest: QEMU at work, ended by its process id.
 
-use std::fs;
-use std::path::{Path, PathBuf};
-use std::process::Command;
-
-use anyhow::Result;
 use nix::errno::Errno;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
 use super::errand::Errand;
 use super::{Cable, Guest, Window};
-use crate::process::Process;
+use crate::usual::*;
 
 /// Memory of the guest: programs and what they write stand in it.
 const MEMORY: &str = "2048M";

@@ -1,20 +1,14 @@
 //! Two guests joined by cables: the NICs of each, and how the one asks the other over the first cable.
 
-use std::fs;
 use std::io::{BufRead, BufReader, Write};
-use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
-use std::path::Path;
-use std::time::Duration;
+use std::net::{TcpListener, TcpStream};
 
-use anyhow::{Context, Result, ensure};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use super::{BOOT_WITHIN, Cable, Model};
-use crate::clock::wait_for;
-use crate::netns::Namespace;
-use crate::process;
 use crate::topology::nic;
+use crate::usual::*;
 
 /// The control link's NIC, and the port on which is answered there.
 const CONTROL: &str = "control";

@@ -10,12 +10,11 @@
 //! A run of all that a command measures judges every row of the command, so that none outlives its verdict.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fmt;
 
-use anyhow::{Context, Result, ensure};
 use serde::Serialize;
 
 use super::{Bound, Table, Verdict};
+use crate::usual::*;
 
 /// Where the list lies in the repository.
 const PATH: &str = "docs/limits.md";

@@ -1,16 +1,12 @@
 //! Lays one link: NICs, switch, addresses and rates.
 
-use std::time::Duration;
-
-use anyhow::{Context, Result};
 use nix::net::if_::if_nametoindex;
 use tabane_io::netlink::{self, DeviceSettings, NetlinkError};
 
 use super::{Topology, Wiring, address, nic, port_name, router};
-use crate::clock::wait_for;
 use crate::emulator::Emulator;
-use crate::netns::Namespace;
 use crate::rate::Bitrate;
+use crate::usual::*;
 
 /// Bucket of the token bucket filters: GSO packets are up to 64 KB, and some of them must fit.
 const BURST_BYTES: u64 = 256 << 10;

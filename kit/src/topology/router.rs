@@ -4,17 +4,11 @@
 //! addresses of one network; what the first host sends leaves with the router's own address and a port by chance.
 
 use std::io::Write;
-use std::net::Ipv4Addr;
 use std::process::{Child, ChildStdin, Stdio};
-use std::time::Duration;
-
-use anyhow::{Context, Result, ensure};
 
 use super::{RouterPlan, Topology, address, port_name};
-use crate::clock::wait_for;
-use crate::netns::Namespace;
-use crate::process;
 use crate::rate::Bitrate;
+use crate::usual::*;
 
 /// The least rate that a port is given: nearly none.
 const RATE_LEAST: u64 = 8_000;

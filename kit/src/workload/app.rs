@@ -1,18 +1,12 @@
 //! Applications that know nothing of bundles: their servers, and clients that use them for some seconds.
 
 use std::fmt::Debug;
-use std::net::IpAddr;
-use std::process::Command;
-use std::sync::Arc;
-use std::time::Duration;
 
-use anyhow::{Context, Result};
 use tempfile::NamedTempFile;
 
 use super::{database, ganesha, store, wait_until_listening, web};
-use crate::netns::Namespace;
 use crate::prerequisites::{GANESHA, NFS_CAT, NGINX, PGBENCH, REDIS, REDIS_BENCHMARK, SETPRIV, Tool, WRK};
-use crate::process::Process;
+use crate::usual::*;
 
 /// Clients at once.
 pub const CLIENTS: u16 = 8;

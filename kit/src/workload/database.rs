@@ -1,19 +1,13 @@
 //! A database (PostgreSQL), and clients that do its transactions (pgbench: TPC-B, five statements each).
 
-use std::net::IpAddr;
 use std::os::unix::fs::chown;
-use std::path::{Path, PathBuf};
-use std::process::Command;
 use std::str::FromStr;
-use std::{env, fs};
 
-use anyhow::{Context, Result};
 use nix::unistd::{Uid, User};
 
 use super::app::{CLIENTS, Outcome, Program, Server};
-use crate::netns::Namespace;
 use crate::prerequisites::{Missing, PGBENCH};
-use crate::process::{self, Process};
+use crate::usual::*;
 
 const PORT: u16 = 5432;
 /// Where Debian puts the programs of each version.

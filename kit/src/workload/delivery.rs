@@ -8,15 +8,14 @@
 //! ```
 
 use std::io::{Read, Write};
-use std::net::{Ipv4Addr, SocketAddr, TcpListener};
-use std::time::Instant;
+use std::net::TcpListener;
 
-use anyhow::{Context, Result};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
 use super::transfer::Source;
 use super::{Stream, accept};
+use crate::usual::*;
 
 /// SHA-256 of some bytes.
 type Sum = [u8; 32];

@@ -3,24 +3,16 @@
 //!
 //! Every byte that is read is compared.
 
-use std::fs;
 use std::io::Read;
-use std::net::IpAddr;
-use std::path::Path;
-use std::process::{Child, Command, Stdio};
-use std::sync::Arc;
-use std::thread::JoinHandle;
-use std::time::{Duration, Instant};
+use std::process::{Child, Stdio};
 
-use anyhow::{Context, Result, ensure};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use tabane_sim::random::{Random, Stream};
 
 use super::SILENCE_MAX;
 use super::app::{Outcome, Server};
-use crate::netns::{Namespace, joined};
-use crate::process::Process;
 use crate::sandbox::Mounted;
+use crate::usual::*;
 
 const PORT: u16 = 2049;
 /// Bytes of the file.

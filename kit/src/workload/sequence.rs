@@ -3,14 +3,9 @@
 //! What the sender's device has no room for is not lost: the socket says so (IP_RECVERR), and it is sent again at the
 //! next tick. So is what finds no device at all.
 
-use std::net::{IpAddr, Ipv4Addr, SocketAddr, UdpSocket};
-use std::sync::Arc;
+use std::net::UdpSocket;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::thread::{self, JoinHandle};
-use std::time::{Duration, Instant};
-use std::{fmt, fs, io};
 
-use anyhow::{Context, Result, ensure};
 use nix::errno::Errno;
 use nix::sys::prctl::set_timerslack;
 use nix::sys::socket::{setsockopt, sockopt::Ipv4RecvErr};
@@ -18,8 +13,7 @@ use rustix::net::sockopt;
 
 use super::transfer::Gaps;
 use super::{RECEIVE_BUFFER_BYTES, datagrams_at};
-use crate::clock::monotonic_ns;
-use crate::netns::{Namespace, joined};
+use crate::usual::*;
 
 /// Bytes of the number in front of each payload.
 const NUMBER: usize = 8;

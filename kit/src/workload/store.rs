@@ -1,12 +1,7 @@
 //! A store of keys and values in memory (Redis), and clients that set one value after the other (redis-benchmark).
 
-use std::net::IpAddr;
-
-use anyhow::{Context, Result};
-
 use super::app::{CLIENTS, Outcome, Program, Server};
-use crate::netns::Namespace;
-use crate::process::Process;
+use crate::usual::*;
 
 const PORT: u16 = 6379;
 /// Requests that are made for each second that a load is to take: what two processors answer over a link.

@@ -6,18 +6,13 @@
 mod quic;
 mod tcp;
 
-use std::net::SocketAddr;
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, OnceLock};
-use std::thread::JoinHandle;
-use std::time::{Duration, Instant};
 
-use anyhow::{Result, ensure};
 use tabane_sim::random::{self, Random};
 
 use super::Stream;
-use crate::clock::monotonic_ns;
-use crate::netns::{Namespace, joined};
+use crate::usual::*;
 
 /// How long what was sent may take to arrive once it is waited for; a connection that is slower counts as lost. One that brings a
 /// byte now and then is never silent, so [`SILENCE_MAX`](super::SILENCE_MAX) alone would not end it.

@@ -3,22 +3,16 @@
 //! The page is the stream that its script follows, and the terminal one that nobody draws: browser, Prometheus and terminal have
 //! machines of their own.
 
-use std::fs::{self, Permissions};
+use std::fs::Permissions;
 use std::io::{Read, Write};
-use std::net::{Ipv4Addr, Shutdown, TcpStream};
+use std::net::{Shutdown, TcpStream};
 use std::os::unix::fs::PermissionsExt;
-use std::path::Path;
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
-use std::thread::JoinHandle;
-use std::time::Duration;
 
-use anyhow::{Context, Result, ensure};
 use tempfile::TempDir;
 
 use crate::bundle::DEVICE;
-use crate::clock::wait_for;
-use crate::netns::{Namespace, joined};
-use crate::process::Process;
+use crate::usual::*;
 
 /// Where `tabane web` listens when it is not told otherwise.
 const PORT: u16 = 7480;

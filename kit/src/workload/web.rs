@@ -1,15 +1,9 @@
 //! A web server (nginx), and clients that fetch one of its files again and again (wrk).
 
-use std::fs;
-use std::net::IpAddr;
-use std::path::Path;
-
-use anyhow::{Context, Result};
 use serde::Deserialize;
 
 use super::app::{CLIENTS, Outcome, Program, Server};
-use crate::netns::Namespace;
-use crate::process::Process;
+use crate::usual::*;
 
 const PORT: u16 = 8080;
 /// What wrk prints at the end instead of its table.

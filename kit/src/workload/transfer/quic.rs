@@ -4,10 +4,8 @@
 //! acknowledged (RFC 9002, 6.1.1). TCP adapts to reordering, QUIC does not. A runtime of one thread at each end drives
 //! it.
 
-use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
-use std::sync::Arc;
+use std::net::{Ipv6Addr, UdpSocket};
 
-use anyhow::{Context, Result, bail};
 use quinn::rustls::RootCertStore;
 use quinn::rustls::pki_types::{CertificateDer, PrivatePkcs8KeyDer};
 use quinn::{
@@ -18,7 +16,7 @@ use tokio::runtime::{Builder, Runtime};
 use tokio::time::timeout;
 
 use super::{ARRIVES_WITHIN, CHUNK, End, Ends, Received, Source};
-use crate::netns::Namespace;
+use crate::usual::*;
 use crate::workload::SILENCE_MAX;
 
 /// Name on the receiver's certificate.
