@@ -62,13 +62,11 @@ pub enum Protection {
 #[derive(Debug)]
 pub struct Bundle<'a> {
     host: &'a Namespace,
-    /// Name of its device.
     device: String,
     program: PathBuf,
     /// Arguments of the program, for another start.
     arguments: Vec<String>,
     process: Option<Process>,
-    /// The key file, as long as the daemon may read it.
     _key: Option<NamedTempFile>,
 }
 
@@ -319,7 +317,6 @@ impl<'a> News<'a> {
     }
 }
 
-/// A file with the key; only its owner may read it.
 fn key_file() -> io::Result<NamedTempFile> {
     let mut file = NamedTempFile::new()?;
     writeln!(file, "{KEY}")?;
@@ -327,17 +324,11 @@ fn key_file() -> io::Result<NamedTempFile> {
 }
 
 /// IPv4 address of host `number` on the device.
-///
-/// # Panics
-/// More than 254 hosts.
 pub fn address(number: usize) -> IpAddr {
     IpAddr::V4(Ipv4Addr::new(10, 77, 0, u8::try_from(number + 1).expect("a plan has at most 99 hosts")))
 }
 
 /// IPv6 address of host `number` on the device.
-///
-/// # Panics
-/// More than 65,534 hosts.
 pub fn address_v6(number: usize) -> IpAddr {
     let host = u16::try_from(number + 1).expect("a plan has at most 99 hosts");
     IpAddr::V6(Ipv6Addr::new(0xfd77, 0, 0, 0, 0, 0, 0, host))

@@ -55,15 +55,12 @@ pub struct Flags {
 /// A guest that can be booted.
 #[derive(Clone, Debug)]
 pub struct Guest {
-    /// virtme-ng's command that boots.
     virtme: PathBuf,
     /// Where the kernel package is unpacked.
     root: PathBuf,
-    /// Version of the kernel.
     version: String,
     /// What it finds in its working directory: names and texts.
     files: Vec<(&'static str, String)>,
-    /// Number of its processors.
     processors: usize,
     /// Memory that it shares with this machine.
     window: Option<Window>,
@@ -93,7 +90,6 @@ pub enum Model {
 }
 
 impl Model {
-    /// What QEMU calls it.
     const fn device(self) -> &'static str {
         match self {
             Model::E1000e => "e1000e",
@@ -240,7 +236,6 @@ impl Guest {
         Ok(Visit::new(machine, errand, &self.version))
     }
 
-    /// The kernel's image.
     fn image(&self) -> PathBuf {
         self.root.join(format!("boot/vmlinuz-{}", self.version))
     }

@@ -84,7 +84,6 @@ fn said(mut command: Command) -> Option<String> {
     Some(words.trim().to_string()).filter(|words| !words.is_empty())
 }
 
-/// The value of the first line `key : value`.
 fn value_of<'a>(table: &'a str, key: &str) -> &'a str {
     let mut lines = table.lines().filter_map(|line| line.split_once(':'));
     lines.find(|(name, _)| name.trim() == key).map_or("", |(_, value)| value.trim())

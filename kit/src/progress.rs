@@ -8,9 +8,7 @@ use std::io::{IsTerminal, Write, stderr};
 use std::process;
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 
-/// Clears the current line of a terminal.
 const CLEAR: &str = "\r\x1b[K";
-/// How often the seconds are rewritten.
 const TICK: Duration = Duration::from_millis(500);
 /// How long a step may take beside what it was told to take: the longest, a table of simulations, takes minutes.
 pub const STEP_MAX: Duration = Duration::from_secs(3_600);

@@ -21,9 +21,7 @@ const MODULES: &str = "usr/lib/python3/dist-packages";
 const READ: &str = "import sys; from prometheus_client.openmetrics.parser import text_string_to_metric_families as parse; \
                     print(len(list(parse(sys.stdin.read()))))";
 
-/// Where the server listens.
 const ADDRESS: &str = "127.0.0.1:9090";
-/// Time until the server answers.
 const ANSWERS_WITHIN: Duration = Duration::from_secs(30);
 
 /// Checks that they are there.

@@ -118,7 +118,6 @@ impl Report {
     }
 }
 
-/// The JSON file.
 #[derive(Serialize)]
 struct File<'a> {
     #[serde(flatten)]
@@ -312,7 +311,6 @@ impl Bound {
         }
     }
 
-    /// Whether it refuses what just meets `wanted`.
     fn refuses_what_just_meets(self, wanted: Bound) -> bool {
         let (Bound::Least(limit) | Bound::Most(limit) | Bound::Exactly(limit)) = wanted;
         !self.holds(limit)

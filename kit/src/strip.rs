@@ -15,11 +15,9 @@ use std::io::{IsTerminal, Write as _, stdout};
 
 use rustix::termios::tcgetwinsize;
 
-/// Bars from empty to full.
 const BARS: [char; 9] = [' ', '▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
 /// Samples averaged into one line where there is no terminal.
 const PLAIN_EVERY: usize = 10;
-/// Width of label and number beside the bars.
 const BESIDE: usize = 26;
 
 /// The chart.

@@ -11,4 +11,3 @@ pub mod moderation;
 pub mod nics;
 mod pair;
 pub mod soak;
-pub mod trace;

@@ -25,7 +25,7 @@ mod simulated;
 mod summary;
 #[cfg(test)]
 mod tests;
-mod trace;
+pub(crate) mod trace;
 mod units;
 
 use clap::Subcommand;
@@ -38,7 +38,6 @@ pub(crate) use deaths::Faults;
 pub(crate) use figure::{Figure, Measure};
 use plan::{Place, Scenario};
 use summary::Found;
-pub(crate) use trace::MadeUp;
 
 /// What a guest needs besides the sandbox's own tools; the other places need none.
 const GUEST_TOOLS: &[Tool] = &[QEMU, MODPROBE, BUSYBOX];
@@ -47,10 +46,8 @@ const GUEST_TOOLS: &[Tool] = &[QEMU, MODPROBE, BUSYBOX];
 const BOOT_MAX: Duration = Duration::from_secs(180);
 const RUN_MAX: Duration = Duration::from_secs(180);
 const SLOWDOWN_MAX: u32 = 4;
-/// Name of the command, here and in the guest.
 const COMMAND: &str = "run";
 
-/// What the scenario is called in a guest.
 const GUEST_FILE: &str = "scenario.toml";
 
 /// An experiment from a file: simulated, measured in namespaces, measured in a guest, side by side
@@ -86,7 +83,6 @@ pub struct Manner {
     guest: guest::Flags,
 }
 
-/// A contestant in one place, and what came of it.
 #[derive(Debug, Serialize, Deserialize)]
 struct Seen {
     contestant: Contestant,
@@ -96,7 +92,6 @@ struct Seen {
 /// One run's figures, or why it has none.
 type Run = Result<Vec<Measure>, String>;
 
-/// What came of a contestant in one place.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 enum Outcome {
@@ -130,7 +125,6 @@ fn refuse(problems: &[tabane_config::problem::Problem]) -> ExitCode {
     ExitCode::from(2)
 }
 
-/// A text that is to be run.
 struct Experiment<'a> {
     /// Of its report.
     name: String,
@@ -194,7 +188,6 @@ impl Experiment<'_> {
         report.finish(Some(self.manner.json.as_deref().unwrap_or(&self.json)))
     }
 
-    /// All runs of all cases that are for a guest, in one.
     fn ask_guest(&self, cases: &[Case]) -> Result<Vec<Vec<Seen>>> {
         let mut arguments = [COMMAND, GUEST_FILE].map(String::from).to_vec();
         arguments.extend((!self.manner.places.is_empty()).then(|| format!("--in={}", Place::Guest.key())));
@@ -215,13 +208,11 @@ impl Experiment<'_> {
     }
 }
 
-/// When a run is over for certain.
 fn run_max(scenario: &Scenario, slowdown: u32) -> Duration {
     let turns = if scenario.in_turn { scenario.flows.len() } else { 1 };
     (RUN_MAX + scenario.duration * slowdown) * u32::try_from(turns).unwrap_or(u32::MAX)
 }
 
-/// Who is compared in the guest.
 fn in_guest(cases: &[Case]) -> impl Iterator<Item = Contestant> {
     let able = cases.iter().filter(|case| is_able(&case.scenario, Place::Guest));
     able.flat_map(|case| case.scenario.contestants.iter().copied())
@@ -317,7 +308,6 @@ macro_rules! known {
         }
 
         impl Known {
-            /// Its name, its text, and how it is run.
             const fn parts(&self) -> (&'static str, &'static str, &Manner) {
                 match self {
                     $(Known::$variant(manner) =>

@@ -17,7 +17,6 @@ use crate::usual::*;
 
 /// Most frames taken from one side before the other side and the clock are looked at.
 const BATCH: usize = 64;
-/// Waking up takes longer than this.
 const SPIN_NS: u64 = 5_000;
 /// A wire waits for no processor: it goes before the daemons.
 const NICENESS: i32 = -20;
@@ -104,7 +103,6 @@ impl Pump {
         Ok(line.counters())
     }
 
-    /// Uses another NIC at this side.
     pub(super) fn plug(&mut self, side: usize, socket: PacketSocket) -> Result<()> {
         self.poll.add(&socket, side as u64, Interest::Read)?;
         self.sides[side] = socket;

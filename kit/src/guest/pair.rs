@@ -13,7 +13,6 @@ use crate::usual::*;
 /// The control link's NIC, and the port on which is answered there.
 const CONTROL: &str = "control";
 const PORT: u16 = 7432;
-/// How long a driver may take to find its NICs.
 const NIC_WITHIN: Duration = Duration::from_secs(30);
 /// How long one answer may take.
 pub const ANSWER_WITHIN: Duration = Duration::from_secs(120);
@@ -37,7 +36,6 @@ pub fn host(side: usize, links: usize) -> Result<Namespace> {
     Ok(host)
 }
 
-/// The address of a NIC.
 fn mac(number: usize, side: usize) -> String {
     format!("52:54:00:7a:{side:02x}:{number:02x}")
 }

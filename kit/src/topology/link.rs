@@ -27,7 +27,6 @@ const QUEUE_BYTES_MIN: u64 = 1 << 20;
 /// Time that a shaped port may queue at rates where that is more than [`QUEUE_BYTES_MIN`].
 const QUEUE_MILLISECONDS: u64 = 8;
 
-/// The bridge of a switch.
 const BRIDGE: &str = "br0";
 
 /// How long a link may take to come up; the kernel batches carrier events for up to a second.
@@ -58,7 +57,6 @@ pub struct RouterPlan {
 }
 
 impl RouterPlan {
-    /// Most that leaves at once.
     pub(super) fn burst_bytes(&self) -> u64 {
         self.rate.bytes_in(ROUTER_BURST_MILLISECONDS).max(FRAME_BURST_BYTES)
     }
@@ -214,7 +212,6 @@ fn set_up(index: u32, mtu: u32, mac: Option<[u8; 6]>) -> Result<(), NetlinkError
     netlink::set_device(index, &DeviceSettings { mtu: Some(mtu), up: Some(true), mac, tx_queue_len: None })
 }
 
-/// Queue of a port of this rate.
 fn queue_bytes(rate: Bitrate) -> u64 {
     QUEUE_BYTES_MIN.max(rate.bytes_in(QUEUE_MILLISECONDS))
 }

@@ -12,7 +12,6 @@ use crate::usual::*;
 
 /// The least rate that a port is given: nearly none.
 const RATE_LEAST: u64 = 8_000;
-/// How long `tc` may take to end.
 const ENDS_WITHIN: Duration = Duration::from_secs(5);
 
 /// Changes the rates of the ports of one link's router: a `tc` that reads commands from a pipe, for a process for each change would
@@ -72,7 +71,6 @@ impl Drop for Pacer {
     }
 }
 
-/// The router's own address on `link`.
 fn own_address(link: usize) -> Ipv4Addr {
     let [a, b, c, _] = address(link, 0).octets();
     Ipv4Addr::new(a, b, c, 254)

@@ -10,9 +10,7 @@ use crate::prerequisites::{Missing, PGBENCH};
 use crate::usual::*;
 
 const PORT: u16 = 5432;
-/// Where Debian puts the programs of each version.
 const VERSIONS: &str = "/usr/lib/postgresql";
-/// The database's own user.
 const OWNER: &str = "lab";
 
 /// Starts a server in `host`, waits until it listens, and fills it with the tables of pgbench.
@@ -35,7 +33,6 @@ pub(super) fn serve(host: &Namespace) -> Result<Server> {
     Ok(server)
 }
 
-/// The directory of the newest version's programs.
 fn programs() -> Result<PathBuf> {
     let versions = fs::read_dir(VERSIONS).into_iter().flatten().flatten();
     let number = |path: &Path| path.file_name()?.to_str()?.parse::<u32>().ok();
@@ -67,7 +64,6 @@ impl Servant {
             .context("a directory for `postgres`")
     }
 
-    /// `program`, started by `setpriv`.
     fn command(&self, mut setpriv: Command, program: &Path) -> Command {
         if let Some(user) = &self.0 {
             let (uid, gid) = (user.uid.to_string(), user.gid.to_string());
@@ -85,7 +81,6 @@ fn pgbench(host: &Namespace, server: IpAddr) -> Command {
     command
 }
 
-/// Starts clients in `host` of the database at `server`.
 pub(super) fn load(host: &Namespace, server: IpAddr, seconds: u32) -> Result<Program> {
     let mut command = pgbench(host, server);
     command.args(["--client", &CLIENTS.to_string(), "--time", &seconds.to_string(), "--no-vacuum"]);
@@ -97,7 +92,6 @@ fn outcome(output: &str) -> Result<Outcome> {
     Ok(Outcome { speed: field(output, "tps = ")?, failed: field(output, "number of failed transactions: ")? })
 }
 
-/// The number behind `name`, which begins a line.
 fn field<T: FromStr>(output: &str, name: &str) -> Result<T> {
     let rest = output.lines().find_map(|line| line.strip_prefix(name));
     let number = rest.and_then(|rest| rest.split_whitespace().next()).and_then(|word| word.parse().ok());

@@ -17,10 +17,8 @@ use super::transfer::Source;
 use super::{Stream, accept};
 use crate::usual::*;
 
-/// SHA-256 of some bytes.
 type Sum = [u8; 32];
 
-/// Bytes per read.
 const CHUNK: usize = 64 << 10;
 
 /// A file that was sent.
@@ -99,7 +97,6 @@ mod tests {
 
     const BYTES: usize = 3 * CHUNK + 5;
 
-    /// Delivers a file to whoever `takes` it.
     fn deliver(taker: Taker, takes: fn(Taker)) -> Delivery {
         let port = taker.listener.local_addr().unwrap().port();
         let taking = thread::spawn(move || takes(taker));

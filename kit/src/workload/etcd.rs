@@ -6,7 +6,6 @@ use rcgen::{BasicConstraints, CertificateParams, DistinguishedName, DnType, IsCa
 use tempfile::TempDir;
 
 const PORT: u16 = 2379;
-/// Time until it answers.
 const HEALTHY_WITHIN: Duration = Duration::from_secs(30);
 
 /// A member that is a cluster by itself; its data lives as long as this value.

@@ -5,7 +5,6 @@ use tempfile::TempDir;
 use crate::prerequisites::require_program;
 use crate::usual::*;
 
-/// Time until a server listens.
 const LISTEN_WITHIN: Duration = Duration::from_secs(10);
 
 /// A follower of the bundle of a host.

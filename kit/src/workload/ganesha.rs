@@ -15,9 +15,7 @@ use crate::sandbox::Mounted;
 use crate::usual::*;
 
 const PORT: u16 = 2049;
-/// Bytes of the file.
 const BYTES: usize = 16 << 20;
-/// Bytes that are compared at once.
 const CHUNK: usize = 64 << 10;
 
 /// Starts a server in `host`, with a file in memory, and waits until it listens; what the file holds is made from `seed`.

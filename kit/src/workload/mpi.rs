@@ -51,7 +51,6 @@ impl<'a> Mpi<'a> {
         Process::start(command)?.wait(limit)
     }
 
-    /// The command that starts whatever follows.
     fn starter(&self) -> Command {
         let hosts: Vec<&str> = self.topology.hosts().iter().map(|host| host.name()).collect();
         let mut command = self.topology.host(0).command("mpirun");

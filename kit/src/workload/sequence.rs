@@ -21,7 +21,6 @@ const NUMBER: usize = 8;
 const LOOK_AGAIN_AFTER: Duration = Duration::from_millis(20);
 /// What has not come so long after the sender's end is lost.
 const LOST_AFTER: Duration = Duration::from_millis(500);
-/// The sender has not ended yet.
 const UNDER_WAY: u64 = u64::MAX;
 
 /// How the datagrams are sent.
@@ -43,7 +42,6 @@ pub struct Sequence {
 /// The end that they go to.
 #[derive(Debug)]
 pub struct Receiving {
-    /// Where it listens.
     at: SocketAddr,
     /// How many are to be sent; [`UNDER_WAY`] until the end is asked for or reached.
     total: Arc<AtomicU64>,

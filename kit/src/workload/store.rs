@@ -6,7 +6,6 @@ use crate::usual::*;
 const PORT: u16 = 6379;
 /// Requests that are made for each second that a load is to take: what two processors answer over a link.
 const REQUESTS_PER_SECOND: u32 = 40_000;
-/// Bytes of a value.
 const VALUE: usize = 100;
 
 /// Starts a server in `host` and waits until it listens.

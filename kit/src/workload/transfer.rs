@@ -56,7 +56,6 @@ pub struct Transfer {
 /// What both ends are told while they work.
 #[derive(Debug, Default)]
 struct End {
-    /// The copy at work is the last one.
     is_last: AtomicBool,
     /// When all of it has to have arrived.
     latest: OnceLock<Instant>,
@@ -86,16 +85,13 @@ pub struct Outcome {
     pub lost: Option<String>,
 }
 
-/// What the receiving end saw.
 #[derive(Debug)]
 struct Received {
     bytes: u64,
-    /// What should come next.
     expected: Source,
     /// Whole copies that have come, and those of them that were damaged.
     copies: u64,
     damaged: u64,
-    /// Whether the copy at work is damaged.
     is_damaged: bool,
     gaps: Gaps,
     lost: Option<String>,
@@ -111,7 +107,6 @@ impl Source {
         Source { content: content.into(), bytes, at: 0 }
     }
 
-    /// Its length.
     pub(super) fn bytes(&self) -> u64 {
         self.bytes
     }
@@ -200,7 +195,6 @@ impl Transfer {
 }
 
 impl End {
-    /// Whether no further copy is wanted.
     fn is_near(&self) -> bool {
         self.is_last.load(Ordering::Relaxed)
     }
@@ -218,7 +212,6 @@ impl Received {
         Received { bytes: 0, expected, copies: 0, damaged: 0, is_damaged: false, gaps, lost, progress, end }
     }
 
-    /// Takes what was read.
     fn take(&mut self, mut bytes: &[u8]) -> Result<()> {
         self.end.is_in_time()?;
         self.gaps.note(monotonic_ns()?);

@@ -17,7 +17,6 @@ use crate::usual::*;
 /// Where `tabane web` listens when it is not told otherwise.
 const PORT: u16 = 7480;
 const TOKEN: &str = "0123456789abcdef0123456789abcdef";
-/// How often Prometheus asks.
 const SCRAPE_EVERY: Duration = Duration::from_secs(1);
 /// Columns and lines of the terminal.
 const SIZE: [u16; 2] = [120, 40];
@@ -88,7 +87,6 @@ impl Watchers {
     }
 }
 
-/// A connection on which `path` has been asked for.
 fn ask(path: &str) -> Result<TcpStream> {
     let mut connection = TcpStream::connect((Ipv4Addr::LOCALHOST, PORT))?;
     write!(
@@ -98,7 +96,6 @@ fn ask(path: &str) -> Result<TcpStream> {
     Ok(connection)
 }
 
-/// Bytes of the figures.
 fn scrape() -> Result<usize> {
     let mut answer = String::new();
     ask("/metrics")?.read_to_string(&mut answer).context("metrics")?;

@@ -17,7 +17,6 @@ function done(summary, latency)
 end
 "#;
 
-/// A file that is served.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum File {
     /// 1 KiB: requests are what counts.
@@ -70,7 +69,6 @@ fn configuration(directory: &Path) -> String {
     )
 }
 
-/// Starts clients in `host` that fetch `file` from `server`.
 pub(super) fn load(host: &Namespace, server: IpAddr, file: File, seconds: u32) -> Result<Program> {
     let script = tempfile::Builder::new().suffix(".lua").tempfile().context("a script for wrk")?;
     fs::write(script.path(), REPORT)?;
@@ -82,7 +80,6 @@ pub(super) fn load(host: &Namespace, server: IpAddr, file: File, seconds: u32) -
     Program::start(command, seconds, read, Some(script))
 }
 
-/// What wrk reports.
 #[derive(Deserialize)]
 struct Report {
     seconds: f64,

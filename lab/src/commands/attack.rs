@@ -21,8 +21,7 @@ mod trial;
 
 use std::process::Command;
 
-use clap::ValueEnum;
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use crate::prelude::*;
 use forge::{Attack, Stranger};
@@ -117,7 +116,6 @@ impl<'a> Scene<'a> {
     }
 }
 
-/// How a bundle of the group `key` is started.
 fn with_key(daemon: &Path, key: &str) -> bundle::Options {
     let protection = bundle::Protection::KeyFile(key.into());
     bundle::Options { protection, ..bundle::Options::new(daemon) }
@@ -136,7 +134,6 @@ const SHARE_MIN: f64 = 0.9;
 /// Most MiB that the victim's daemon may grow by in one attack: what it makes room for is made at its start.
 const GROWN_MIB_MAX: f64 = 2.0;
 
-/// Writes everything into `report`.
 fn write(report: &mut Report, seen: &[(Attack, Figures)], span: Duration) {
     report.field("attacks", seen.iter().map(fields).collect::<Vec<_>>());
     report.show(table(seen));
@@ -171,7 +168,6 @@ fn fields((attack, figures): &(Attack, Figures)) -> Value {
     json!({ "attack": attack.name(), "taken": figures.taken(), "share": figures.share(), "figures": figures })
 }
 
-/// A figure as the table has it.
 type Cell = fn(&Figures) -> String;
 
 const COLUMNS: [(&str, Cell); 11] = [

@@ -4,7 +4,6 @@
 //! 2. A switch becomes a black hole while iperf3 and a checksummed transfer run, and comes back.
 //! 3. What was found, against what is wanted.
 
-use serde_json::json;
 use tabane_kit::strip::Strip;
 
 use crate::prelude::*;
@@ -53,7 +52,6 @@ pub fn run(options: &Options) -> Result<ExitCode> {
     report.finish(common.json.as_deref())
 }
 
-/// Length of a measurement.
 const SECONDS: u32 = 4;
 
 /// Measures `single`, one link alone, and `bundle`, both, in turn, `rounds` times, from the first host to the second.
@@ -120,7 +118,6 @@ const RECOVERED_MS_MAX: f64 = 1_000.0;
 const STALL_MS_MAX: f64 = 100.0;
 /// Sound links taken for dead: none is wanted, and docs/limits.md says why there are some.
 const FALSE_ALARMS_MAX: f64 = 6.0;
-/// Retransmits that the bundle may have above those of one link.
 const RETRANSMITS_ABOVE_MAX: f64 = 10.0;
 
 /// Judges and shows everything; `no_programs`: why this machine has no kernel path.
@@ -227,29 +224,22 @@ fn outage_table(outage: &Outage, stall_ms: f64) -> Table {
 
 // Phase 2: a switch dies as a black hole while an iperf3 connection and a checksummed transfer use the bundle.
 
-/// The link whose switch dies.
 const VICTIM: usize = 1;
-/// The device, and the NICs of both links.
 const NICS: [&str; 3] = [bundle::DEVICE, "eth1", "eth2"];
 /// Length of a sample of the strip chart.
 const TICK: Duration = Duration::from_millis(100);
-/// Samples before the switch dies.
 const TICKS_BEFORE: u32 = 30;
-/// Samples while it is dead.
 const TICKS_DEAD: u32 = 30;
-/// Samples after its revival.
 const TICKS_AFTER: u32 = 30;
 /// Size of the file that is sent, again and again, through the outage.
 const FILE_BYTES: u64 = 64 << 20;
 
-/// What the outage did.
 #[derive(Debug)]
 struct Outage {
     /// What the bundles tell of it, and of false alarms since they were started.
     told: Vec<Measure>,
     /// What the daemon that noticed first saw.
     reason: String,
-    /// The checksummed transfer.
     transfer: transfer::Outcome,
     /// The iperf3 connection, or why it was lost.
     flow: Result<iperf::Outcome, String>,
@@ -260,7 +250,6 @@ struct Outage {
 }
 
 impl Outage {
-    /// A figure that the bundles tell.
     fn told(&self, figure: Figure) -> Option<f64> {
         self.told.iter().find(|measure| measure.figure == figure).map(|measure| measure.value)
     }

@@ -21,15 +21,12 @@ const LIMIT: Duration = Duration::from_secs(1200);
 const PACE: Pace = Pace { per_second: 2_000, bytes: 1_400 };
 /// How long the NICs wait before they interrupt, in microseconds; 0: not at all.
 const WAITS_US: [u32; 3] = [0, 250, 1000];
-/// The ways, with their names.
 const WAYS: [(Way, &str); 3] =
     [(Way::Link, "one link"), (Way::BalanceRr, "balance-rr"), (Way::Bundle, "bundle")];
 
-/// Flows to be measured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct Trial {
     way: Way,
-    /// How long the NICs wait before they interrupt, in microseconds.
     wait_us: u32,
 }
 
@@ -40,7 +37,6 @@ struct Paced {
     lost: u64,
     /// Those that came after one that was sent later.
     overtaken: u64,
-    /// Interrupts of both links.
     interrupts: u64,
     /// Bytes that both links received, in 10^6.
     megabytes: f64,
@@ -57,7 +53,6 @@ struct Measured {
     retransmits: u64,
 }
 
-/// A figure of one trial.
 type Figure = fn(&Measured) -> f64;
 
 /// Figures: key, unit, and how they are computed.
@@ -115,10 +110,8 @@ fn write(report: &mut Report, measured: &[Measured]) {
 // Lines to and fro over the control link: a [`Trial`]; that the path is there; when datagrams were sent; what became of them
 // ([`Paced`]); that the connection is over.
 
-/// Where datagrams are taken.
 const PORT: u16 = 7433;
 
-/// What the guest `side` has to do.
 fn work(options: &Options, side: usize) -> Result<()> {
     let host = pair::host(side, LINKS)?;
     let daemon = options.common.daemon()?;
@@ -130,7 +123,6 @@ fn work(options: &Options, side: usize) -> Result<()> {
     options.guest.hand_over(&measured)
 }
 
-/// Has one flow measured.
 fn ask(host: &Namespace, trial: Trial, seconds: u32, daemon: &Path) -> Result<Measured> {
     let name = WAYS.iter().find(|(way, _)| *way == trial.way).map_or("", |(_, name)| name);
     let _step = progress::step(&format!("{name}, interrupts after {} us", trial.wait_us));
@@ -149,7 +141,6 @@ fn ask(host: &Namespace, trial: Trial, seconds: u32, daemon: &Path) -> Result<Me
     Ok(Measured { trial, paced, mbit: 1e3 * flow.gbps, retransmits: flow.retransmits })
 }
 
-/// Answers as often as it will be asked.
 fn answer(options: &Options, host: &Namespace, daemon: &Path) -> Result<()> {
     let answers = Answers::listen(host)?;
     for _ in trials(options) {
@@ -178,7 +169,6 @@ fn answer(options: &Options, host: &Namespace, daemon: &Path) -> Result<()> {
     options.guest.hand_over(&())
 }
 
-/// Has the NICs of the links wait for so long before they interrupt.
 fn moderate(host: &Namespace, wait_us: u32) -> Result<()> {
     (0..LINKS).try_for_each(|link| {
         let mut ethtool = host.command("ethtool");

@@ -10,14 +10,15 @@ use tabane_kit::guest::pair::{self, Answers, Talk};
 use tabane_kit::machine::processors;
 use tabane_kit::workload::delivery::{self, Taker};
 
-use super::pair::{Ending, LINKS, PairOptions, Way, nics};
+use super::pair::{Ending, LINKS, Way, nics};
 use crate::prelude::*;
+
+pub use super::pair::PairOptions as Options;
 
 /// What the command needs besides the sandbox's own tools.
 pub const TOOLS: &[Tool] = &[QEMU, MODPROBE, BUSYBOX, IPERF3];
 /// Longest that both guests may take.
 const LIMIT: Duration = Duration::from_secs(1800);
-/// Connections at once.
 const CONNECTIONS: [u8; 2] = [1, 4];
 /// The ways, with their names in reports and for people.
 const WAYS: [(Way, &str, &str); 3] = [
@@ -31,7 +32,6 @@ const SUPERFRAME_MIN: f64 = 3_000.0;
 /// Most frames in cells beside files by the kernel path: neighbours' questions.
 const FEW: f64 = 100.0;
 
-/// A figure of so many connections.
 type Figure = fn(&Speed) -> f64;
 
 /// All of them: key, unit, and how they are computed.
@@ -41,23 +41,10 @@ const FIGURES: [(&str, &str, Figure); 3] = [
     ("retransmits", "segments", |speed| speed.retransmits as f64),
 ];
 
-/// Two virtual machines with e1000e and with virtio NICs: a bare link, the kernel path and cells; about 10 minutes
-#[derive(Clone, Debug, Args)]
-pub struct Options {
-    #[command(flatten)]
-    pair: PairOptions,
-    /// NICs to measure
-    #[arg(long = "nic", value_name = "NIC", default_values = ["e1000e", "virtio-net"])]
-    models: Vec<Model>,
-}
-
-/// How fast so many connections were.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 struct Speed {
     connections: u8,
-    /// Payload per second, in Mbit/s.
     mbit: f64,
-    /// Segments that were sent again.
     retransmits: u64,
     /// Time of the processors of both guests for 10^9 bytes, in seconds.
     cpu_s_per_gb: f64,
@@ -70,11 +57,9 @@ struct Crossed {
     packets: [u64; 2],
     /// Frames and bytes that programs gave to the links, and those that programs at the other end handed on.
     by_programs: [[u64; 2]; 2],
-    /// Frames that travelled in cells.
     in_cells: u64,
 }
 
-/// One trial.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 struct Measured {
     way: Way,
@@ -84,21 +69,13 @@ struct Measured {
     crossed: Crossed,
 }
 
-impl Options {
-    /// Whether this is the work of one of the guests.
-    pub fn is_inside(&self) -> bool {
-        self.pair.is_inside()
-    }
-}
-
 /// All ways, in the order in which they are measured.
-fn trials(options: &PairOptions) -> impl Iterator<Item = Way> + use<> {
+fn trials(options: &Options) -> impl Iterator<Item = Way> + use<> {
     (0..options.rounds).flat_map(|_| WAYS.map(|(way, ..)| way))
 }
 
 /// Measures.
-pub fn run(options: &Options) -> Result<ExitCode> {
-    let pair = &options.pair;
+pub fn run(pair: &Options) -> Result<ExitCode> {
     if let Some(side) = pair.side {
         return work(pair, side).map(|()| ExitCode::SUCCESS);
     }
@@ -106,9 +83,9 @@ pub fn run(options: &Options) -> Result<ExitCode> {
     report.field("guest_kernel", pair.guest.guest()?.version());
     // Both guests are busy at once.
     let half = (processors()?.len() / 2).max(1);
-    for model in &options.models {
-        let measured: Vec<Measured> = pair.ask("nics", (*model, &[]), half, LIMIT)?;
-        write(&mut report, *model, &measured);
+    for model in [Model::E1000e, Model::VirtioNet] {
+        let measured: Vec<Measured> = pair.ask("nics", (model, &[]), half, LIMIT)?;
+        write(&mut report, model, &measured);
     }
     report.show("  emulated processors: speeds compare with each other only");
     report.finish(pair.common.json.as_deref())
@@ -185,11 +162,9 @@ fn frames(report: &mut Report, name: &str, way: Way, measured: &[Measured]) -> [
 
 /// Where files are taken: this port and those behind it.
 const PORT: u16 = 7440;
-/// Bytes of each file.
 const FILE: u64 = 2 << 20;
 
-/// What the guest `side` has to do.
-fn work(options: &PairOptions, side: usize) -> Result<()> {
+fn work(options: &Options, side: usize) -> Result<()> {
     let host = pair::host(side, LINKS)?;
     let daemon = options.common.daemon()?;
     if side == 1 {
@@ -200,8 +175,7 @@ fn work(options: &PairOptions, side: usize) -> Result<()> {
     options.guest.hand_over(&measured)
 }
 
-/// Has one way measured.
-fn ask(options: &PairOptions, host: &Namespace, way: Way, daemon: &Path) -> Result<Measured> {
+fn ask(options: &Options, host: &Namespace, way: Way, daemon: &Path) -> Result<Measured> {
     let _step = progress::step(WAYS.iter().find(|known| known.0 == way).map_or("", |known| known.2));
     let mut talk = Talk::call(host)?;
     talk.say(&way)?;
@@ -218,14 +192,7 @@ fn ask(options: &PairOptions, host: &Namespace, way: Way, daemon: &Path) -> Resu
     Ok(Measured { way, speeds, whole, crossed: crossed(before, after) })
 }
 
-/// Fills the path for some seconds.
-fn fill(
-    talk: &mut Talk,
-    options: &PairOptions,
-    host: &Namespace,
-    way: Way,
-    connections: u8,
-) -> Result<Speed> {
+fn fill(talk: &mut Talk, options: &Options, host: &Namespace, way: Way, connections: u8) -> Result<Speed> {
     let mut busy = || -> Result<f64> {
         talk.say(&())?;
         Ok(Usage::now(&[])?.machine_seconds + talk.hear::<f64>()?)
@@ -243,7 +210,7 @@ fn fill(
 }
 
 /// Sends so many files at once; how many arrived as they were sent.
-fn send(options: &PairOptions, host: &Namespace, way: Way, connections: u8) -> Result<u64> {
+fn send(options: &Options, host: &Namespace, way: Way, connections: u8) -> Result<u64> {
     let sending = (0..connections).map(|number| {
         let to = SocketAddr::new(way.address(1), PORT + u16::from(number));
         let mut source = Source::random(FILE, options.common.seed + u64::from(number));
@@ -257,16 +224,13 @@ fn send(options: &PairOptions, host: &Namespace, way: Way, connections: u8) -> R
 /// What one end has sent and received so far.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 struct Counted {
-    /// Packets of all links, sent and received.
     packets: [u64; 2],
     /// Frames and bytes that programs sent, and received.
     by_programs: [[u64; 2]; 2],
-    /// Frames sent in cells.
     in_cells: u64,
 }
 
 impl Counted {
-    /// As it is now.
     fn now(host: &Namespace, path: &Ending<'_>) -> Result<Counted> {
         let mut counted = Counted { packets: packets(host, &nics())?, by_programs: [[0; 2]; 2], in_cells: 0 };
         let Some(bundle) = &path.bundle else { return Ok(counted) };
@@ -290,7 +254,6 @@ fn counted(talk: &mut Talk, host: &Namespace, path: &Ending<'_>) -> Result<[Coun
     Ok([own, talk.hear()?])
 }
 
-/// What crossed the path from this guest to the other one.
 fn crossed(before: [Counted; 2], after: [Counted; 2]) -> Crossed {
     let since = |count: fn(&[Counted; 2]) -> u64| count(&after) - count(&before);
     Crossed {
@@ -303,8 +266,7 @@ fn crossed(before: [Counted; 2], after: [Counted; 2]) -> Crossed {
     }
 }
 
-/// Answers as often as it will be asked.
-fn answer(options: &PairOptions, host: &Namespace, daemon: &Path) -> Result<()> {
+fn answer(options: &Options, host: &Namespace, daemon: &Path) -> Result<()> {
     let _server = Server::start(host, Stream::Tcp)?;
     let answers = Answers::listen(host)?;
     let most = CONNECTIONS.into_iter().max().context("no connections")?;
@@ -329,7 +291,6 @@ fn answer(options: &PairOptions, host: &Namespace, daemon: &Path) -> Result<()> 
     options.guest.hand_over(&())
 }
 
-/// Each takes a file.
 fn take(takers: &[Taker]) -> Result<()> {
     thread::scope(|scope| {
         let taking: Vec<_> = takers.iter().map(|taker| scope.spawn(|| taker.take())).collect();

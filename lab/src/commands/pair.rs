@@ -8,13 +8,11 @@
 //!
 //! The cables are sockets of the two QEMUs. Each guest runs the same command: the first asks, the other answers.
 
-use serde::de::DeserializeOwned;
 use tabane_kit::guest::{Model, pair};
 use tabane_kit::workload::ping_pong::ping;
 
 use crate::prelude::*;
 
-/// Links that are used together.
 pub(super) const LINKS: usize = 2;
 /// How long a path may take to carry its first packet.
 const CARRIES_WITHIN: Duration = Duration::from_secs(60);
@@ -89,7 +87,6 @@ pub(super) enum Way {
 }
 
 impl Way {
-    /// Address of the guest `side` on its path.
     pub(super) fn address(self, side: usize) -> IpAddr {
         match self {
             Way::Link | Way::BalanceRr => bonding::address(side).into(),
@@ -147,7 +144,6 @@ impl<'a> Ending<'a> {
     }
 }
 
-/// The links' NICs.
 pub(super) fn nics() -> Vec<String> {
     (0..LINKS).map(nic).collect()
 }

@@ -2,28 +2,28 @@
 //! random for as long as it is told to.
 //!
 //! 1. [`agenda`]: which faults, when, and for how long, all of which follows from the seed; and how each begins and ends.
-//! 2. [`mod@connections`]: what has to live on, every byte of it checked.
+//! 2. [`Connections`]: what has to live on, every byte of it checked.
 //! 3. Memory and file descriptors of the daemons, so that what leaks is seen.
 //! 4. What is wanted: nothing lost, nothing damaged, nothing grown.
 //!
 //! One link is always sound. The daemon of the first host is halted but never killed: its memory tells of the whole run.
 
 mod agenda;
-mod connections;
 
-use serde_json::json;
 use tabane_kit::status::PeerStatus;
 use tabane_kit::strip;
+use tabane_kit::workload::SILENCE_MAX;
+use tabane_kit::workload::transfer::Carrier;
 
 use crate::prelude::*;
 use agenda::{Agenda, Event};
-use connections::{Connections, Fate};
 
 /// Rate of each link: low, for both ends share the CPUs of this machine.
 const RATE: Bitrate = Bitrate::mbit(50);
+/// Links of each host.
+const LINKS: usize = 3;
 /// Time for the connections to reach their speed before the first fault, and to recover from the last.
 const SETTLE: Duration = Duration::from_secs(2);
-/// How often memory and descriptors are looked at.
 const LOOK_EVERY: Duration = Duration::from_millis(500);
 /// How long the bundle may take to be whole again: a link that flaps is held down for 32 s at most.
 const WHOLE_WITHIN: Duration = Duration::from_secs(60);
@@ -44,12 +44,6 @@ pub struct Options {
     /// Hosts: 2 joined by emulated wires, or 3 by switches, whose frames are neither lost nor damaged at random
     #[arg(long, value_name = "N", default_value_t = 2, value_parser = RangedU64ValueParser::<u8>::new().range(2..=3))]
     hosts: u8,
-    /// Only faults of links and NICs: no daemon is killed or halted
-    #[arg(long)]
-    spare_daemons: bool,
-    /// Links of each host
-    #[arg(long, value_name = "N", default_value_t = 3, value_parser = RangedU64ValueParser::<u8>::new().range(2..=4))]
-    links: u8,
 }
 
 fn minutes(text: &str) -> Result<Duration, String> {
@@ -63,18 +57,18 @@ pub fn run(options: &Options) -> Result<ExitCode> {
     let common = &options.common;
     let daemon = common.daemon()?;
     let mut report = Report::new("soak", common.seed);
-    let (hosts, links) = (usize::from(options.hosts), usize::from(options.links));
+    let hosts = usize::from(options.hosts);
     let wiring = if hosts == 2 { Wiring::Emulator } else { Wiring::Switch };
     let plan = Plan {
         hosts,
         wiring,
         addressed: false,
         seed: common.seed,
-        ..Plan::two_hosts(vec![LinkPlan::shaped(RATE); links])
+        ..Plan::two_hosts(vec![LinkPlan::shaped(RATE); LINKS])
     };
-    let agenda = Agenda::draw(&plan, options.minutes, options.faults, options.spare_daemons, common.seed);
+    let agenda = Agenda::draw(&plan, options.minutes, options.faults, common.seed);
     let topology = {
-        let _step = progress::step(&format!("joining {hosts} hosts by {links} links at {RATE}"));
+        let _step = progress::step(&format!("joining {hosts} hosts by {LINKS} links at {RATE}"));
         Topology::build(plan)?
     };
     let mut bundles = {
@@ -97,11 +91,10 @@ struct Soak<'a, 'b> {
     vitals: Vec<Vitals>,
 }
 
-/// What was found in the end.
 struct End {
     /// What took longest to make happen, and how long: all that comes after it happens late.
     slowest: Option<(Event, Duration)>,
-    connections: Vec<connections::Fate>,
+    connections: Vec<Fate>,
     /// From the end of the connections until every host used every link again; what each says if they never did. A
     /// bundle without load is asked, for a machine that is too busy takes sound links for dead.
     whole_after: Result<Duration, Vec<String>>,
@@ -158,7 +151,6 @@ impl Soak<'_, '_> {
         }
     }
 
-    /// Looks at the daemons now and then until `end`.
     fn look_until(&mut self, end: Instant) -> Result<()> {
         loop {
             let left = end.saturating_duration_since(Instant::now());
@@ -191,7 +183,6 @@ impl Soak<'_, '_> {
     }
 }
 
-/// What a bundle says of its links.
 fn state(bundle: &Bundle<'_>) -> String {
     let status = match bundle.status() {
         Ok(status) => status,
@@ -209,7 +200,6 @@ fn state(bundle: &Bundle<'_>) -> String {
 /// Most that the memory of the first host's daemon may grow after it has warmed up.
 const GROWTH_MAX: f64 = 1.05;
 
-/// Writes everything into `report`.
 fn write(report: &mut Report, agenda: &Agenda, end: &End, vitals: &[Vitals]) {
     let counts = agenda.counts();
     report.field("seconds", agenda.span().as_secs_f64());
@@ -284,22 +274,18 @@ fn connections(fates: &[Fate]) -> Table {
     table
 }
 
-/// Columns of the figure.
 const COLUMNS: usize = 60;
 
-/// What a daemon had at each look.
 #[derive(Clone, Debug, Default)]
 struct Vitals {
     /// Resident memory in MiB.
     memory: Vec<f64>,
-    /// Open file descriptors.
     descriptors: Vec<f64>,
     /// The same at the moments in which the bundle is whole.
     descriptors_whole: Vec<u64>,
 }
 
 impl Vitals {
-    /// Looks at the process `pid`.
     fn look(&mut self, pid: u32) -> Result<()> {
         self.memory.push(process::resident_mib(pid)?);
         self.descriptors.push(descriptors(pid)? as f64);
@@ -331,6 +317,114 @@ impl Vitals {
 fn descriptors(pid: u32) -> Result<u64> {
     let path = format!("/proc/{pid}/fd");
     Ok(fs::read_dir(&path).context(path)?.count() as u64)
+}
+
+// What has to live on: connections between the hosts, both ways, every byte of which is checked.
+
+/// The file that each connection carries again and again: small, so that the last copy ends soon.
+const FILE_BYTES: u64 = 1 << 20;
+/// The datagrams: 1.6 Mbit/s.
+const PACE: Pace = Pace { per_second: 1_000, bytes: 200 };
+
+struct Connections {
+    transfers: Vec<(String, Transfer)>,
+    datagrams: (String, Sequence),
+    began_ns: u64,
+}
+
+#[derive(Debug, Default, Serialize)]
+struct Fate {
+    name: String,
+    bytes: u64,
+    /// Files or datagrams that arrived with another content.
+    damaged: u64,
+    stall_s: f64,
+    /// When that was, since the first connection began.
+    stall_at_s: f64,
+    /// Share of the datagrams that did not arrive; of other connections none can be lost.
+    lost_share: Option<f64>,
+    lost: Option<String>,
+}
+
+impl Connections {
+    /// TCP both ways, QUIC and datagrams between the first two hosts, and TCP to and from any third; datagrams for no
+    /// longer than `limit`.
+    fn start(topology: &Topology, limit: Duration, seed: u64) -> Result<Connections> {
+        let hosts = topology.hosts();
+        let mut wanted =
+            vec![(Carrier::Tcp, 0, 1), (Carrier::Tcp, 1, 0), (Carrier::Quic, 0, 1), (Carrier::Quic, 1, 0)];
+        wanted
+            .extend((2..hosts.len()).flat_map(|third| [(Carrier::Tcp, 0, third), (Carrier::Tcp, third, 1)]));
+        let name = |kind: &str, from: usize, to: usize| {
+            format!("{kind} {} to {}", hosts[from].name(), hosts[to].name())
+        };
+        let transfers = wanted.into_iter().zip(seed..).map(|((carrier, from, to), seed)| {
+            let (source, at) = (Source::random(FILE_BYTES, seed), SocketAddr::new(bundle::address(to), 0));
+            let kind = if carrier == Carrier::Tcp { "TCP" } else { "QUIC" };
+            Ok((name(kind, from, to), Transfer::over(carrier, &hosts[from], &hosts[to], at, source)?))
+        });
+        let began_ns = monotonic_ns()?;
+        let transfers = transfers.collect::<Result<_>>()?;
+        let at = SocketAddr::new(bundle::address(1), 0);
+        let datagrams = (name("UDP", 0, 1), Sequence::start(&hosts[0], &hosts[1], at, PACE, limit)?);
+        Ok(Connections { transfers, datagrams, began_ns })
+    }
+
+    fn finish(self) -> Vec<Fate> {
+        for (_, transfer) in &self.transfers {
+            transfer.end();
+        }
+        let (name, datagrams) = self.datagrams;
+        let datagrams = of_datagrams(name, datagrams.finish(), self.began_ns);
+        let transfers = self
+            .transfers
+            .into_iter()
+            .map(|(name, transfer)| of_transfer(name, transfer.finish(), self.began_ns));
+        transfers.chain([datagrams]).collect()
+    }
+}
+
+fn of_transfer(name: String, outcome: Result<transfer::Outcome>, began_ns: u64) -> Fate {
+    let outcome = match outcome {
+        Ok(outcome) => outcome,
+        Err(error) => return Fate::never(name, &error),
+    };
+    let torn = (!outcome.is_whole && outcome.damaged == 0).then(|| "it did not arrive whole".to_string());
+    let stall = outcome.gaps.longest();
+    Fate {
+        name,
+        bytes: outcome.bytes,
+        damaged: outcome.damaged,
+        stall_s: stall.length.as_secs_f64(),
+        stall_at_s: milliseconds_between(began_ns, stall.at_ns) / 1e3,
+        lost_share: None,
+        lost: outcome.lost.or(torn),
+    }
+}
+
+fn of_datagrams(name: String, outcome: Result<sequence::Outcome>, began_ns: u64) -> Fate {
+    let outcome = match outcome {
+        Ok(outcome) => outcome,
+        Err(error) => return Fate::never(name, &error),
+    };
+    let stall = outcome.gaps.longest();
+    let is_silent = stall.length >= SILENCE_MAX || outcome.received == 0;
+    Fate {
+        name,
+        bytes: outcome.received * PACE.bytes as u64,
+        damaged: outcome.damaged,
+        stall_s: stall.length.as_secs_f64(),
+        stall_at_s: milliseconds_between(began_ns, stall.at_ns) / 1e3,
+        lost_share: Some(outcome.lost_at_ns.len() as f64 / outcome.sent.max(1) as f64),
+        lost: is_silent.then(|| format!("nothing came for {:?}", stall.length)),
+    }
+}
+
+impl Fate {
+    /// Of a connection that never was, or whose ends broke.
+    fn never(name: String, error: &anyhow::Error) -> Fate {
+        Fate { name, lost: Some(format!("{error:#}")), ..Fate::default() }
+    }
 }
 
 #[cfg(test)]

@@ -8,7 +8,6 @@ use super::course::{self, Condition};
 use super::plan::{BundleOptions, Flow, FlowKind, Link, Over, Place, Quality, Scenario};
 use crate::prelude::*;
 
-/// Why `scenario` cannot run in `place` at all.
 pub(super) fn place_lacks(scenario: &Scenario, place: Place) -> Option<String> {
     let why = match place {
         Place::Sim => sim_lacks(scenario)?,
@@ -18,7 +17,6 @@ pub(super) fn place_lacks(scenario: &Scenario, place: Place) -> Option<String> {
     Some(format!("not in `{}`: {why}", place.key()))
 }
 
-/// Why `contestant` cannot run `scenario` in `place`, which others can.
 pub(super) fn contestant_lacks(scenario: &Scenario, contestant: Contestant, place: Place) -> Option<String> {
     let has = |wanted: fn(&FlowKind) -> bool| scenario.flows.iter().any(|flow| wanted(&flow.kind));
     let is_simulated =
@@ -97,7 +95,6 @@ fn sim_lacks(scenario: &Scenario) -> Option<String> {
     })
 }
 
-/// Whether a bare flow is one that the simulator has.
 fn competes(scenario: &Scenario, flow: &Flow, link: u8) -> bool {
     let meets = |other: &&Flow| other.bare == Some(link) && other.to == flow.to;
     let alone = scenario.flows.iter().filter(meets).count() == 1 && flow.count == 1 && !flow.all;
@@ -131,7 +128,6 @@ fn wires_lack(scenario: &Scenario) -> Option<String> {
     })
 }
 
-/// What a router that translates addresses cannot do.
 fn routers_lack(scenario: &Scenario) -> Option<String> {
     let dies = course::conditions(scenario)
         .into_iter()

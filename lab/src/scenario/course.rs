@@ -12,11 +12,9 @@ use tabane_kit::workload::transfer::ARRIVES_WITHIN;
 use super::plan::{Fault, FaultKind, Quality, Router, Scenario};
 use super::trace::{STEP, Trace};
 
-/// What a link is like at one moment.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Condition {
     pub(super) quality: Quality,
-    /// Nothing passes.
     pub(super) black_hole: bool,
     /// Hosts of which nothing passes.
     pub(super) mute: BTreeSet<u8>,
@@ -24,7 +22,6 @@ pub(super) struct Condition {
     pub(super) pulled: BTreeSet<u8>,
 }
 
-/// A link changes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Step {
     /// Since the start of the flows.
@@ -39,7 +36,6 @@ pub(super) struct Step {
 }
 
 impl Condition {
-    /// What `link` of `scenario` is like before the flows start.
     pub(super) fn at_first(scenario: &Scenario, link: usize) -> Condition {
         let quality = scenario.links[link].quality();
         Condition { quality, black_hole: false, mute: BTreeSet::new(), pulled: BTreeSet::new() }
@@ -74,7 +70,6 @@ impl Condition {
     }
 }
 
-/// All steps in order.
 pub(super) fn of(scenario: &Scenario) -> Vec<Step> {
     let mut steps: Vec<Step> = (0..scenario.links.len()).flat_map(|link| of_link(scenario, link)).collect();
     steps.sort_by_key(|step| step.at);

@@ -1,8 +1,5 @@
 //! What bundles noticed of the faults of a run: when they took links for dead, rightly or not, and used them again.
 
-use std::collections::BTreeMap;
-
-use tabane_kit::clock::Moment;
 use tabane_kit::status::{Entry, is_on};
 
 use super::course::{Condition, Step};
@@ -20,12 +17,10 @@ const IN_FLIGHT_NS: u64 = 50_000_000;
 struct Fault {
     link: usize,
     began: Moment,
-    /// When something deadly began.
     death: Option<Moment>,
     ended: Option<Moment>,
 }
 
-/// All of a run so far.
 #[derive(Debug, Default)]
 pub(crate) struct Faults(Vec<Fault>);
 
@@ -58,7 +53,6 @@ impl Faults {
         }
     }
 
-    /// When the first of them began.
     pub(super) fn first_ns(&self) -> Option<u64> {
         self.0.first().map(|fault| fault.began.before_ns)
     }

@@ -7,7 +7,6 @@ use crate::prelude::*;
 /// Makes [`Figure`] of a table: its variant, name in files, name for people, unit.
 macro_rules! figures {
     ($($(#[doc = $doc:literal])* $variant:ident: $key:literal, $label:literal, $unit:literal;)*) => {
-        /// A quantity that is measured.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
         #[serde(rename_all = "snake_case")]
         pub(crate) enum Figure {
@@ -18,7 +17,6 @@ macro_rules! figures {
             /// All of them, in the order in which they are shown.
             pub(super) const ALL: &'static [Figure] = &[$(Figure::$variant),*];
 
-            /// Name in files.
             pub(super) const fn key(self) -> &'static str {
                 match self { $(Figure::$variant => $key,)* }
             }
@@ -132,7 +130,6 @@ impl Figure {
     }
 }
 
-/// One value of one run.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Measure {
     /// The entry of the scenario; `None`: the whole run.
@@ -158,7 +155,6 @@ impl Measure {
 
 // What kernels, bundles and emulated wires have counted at one moment of a run.
 
-/// What kernels and wires have counted.
 pub(super) struct Counts {
     resent: u64,
     in_vain: u64,
@@ -217,7 +213,6 @@ impl Counts {
     }
 }
 
-/// The sums of all emulated wires.
 fn wires(topology: &Topology) -> Result<Option<Counters>> {
     if topology.plan().wiring != Wiring::Emulator {
         return Ok(None);
@@ -233,7 +228,6 @@ fn wires(topology: &Topology) -> Result<Option<Counters>> {
     Ok(Some(sum))
 }
 
-/// The figures of what reorder qdiscs have counted.
 pub(super) fn reordered(counts: &[(String, u64)]) -> Vec<Measure> {
     if counts.is_empty() {
         return Vec::new();
@@ -272,7 +266,6 @@ impl Told {
         }))
     }
 
-    /// The figures of the time since `earlier`.
     pub(super) fn since(&self, earlier: &Told) -> Vec<Measure> {
         let [frames, bytes] = [0, 1].map(|number| self.given[number] - earlier.given[number]);
         vec![

@@ -176,7 +176,6 @@ impl Check<'_> {
         }
     }
 
-    /// Something that there are `count` of.
     fn number(&mut self, spot: Spot, number: Option<usize>, count: usize, words: &str) {
         // When there are none, that is a problem of its own.
         let count = count.max(1);
@@ -197,7 +196,6 @@ impl Check<'_> {
         }
     }
 
-    /// Reads the trace of a link's router.
     fn load(&mut self, trace: Option<&mut Trace>, number: usize, directory: &Path) {
         let Some(trace) = trace else { return };
         match Trace::named(&trace.name, directory) {

@@ -19,7 +19,6 @@ const IN_FLIGHT_NS: u64 = 50_000_000;
 /// Time before the first fault in which stalls are the machine's own.
 const CALM_NS: u64 = 500_000_000;
 
-/// A flow at work.
 pub(super) enum Running<'s> {
     Stream(Transfer),
     File { transfer: Transfer, start_ns: u64 },
@@ -28,7 +27,6 @@ pub(super) enum Running<'s> {
     App(Box<(app::Load, app::Server)>),
 }
 
-/// What became of a flow.
 pub(super) enum Finished {
     Stream(transfer::Outcome),
     File { outcome: transfer::Outcome, start_ns: u64 },
@@ -94,7 +92,6 @@ impl<'s> Running<'s> {
         }
     }
 
-    /// Waits for its end.
     pub(super) fn finish(self) -> Result<Finished> {
         Ok(match self {
             Running::Stream(transfer) => Finished::Stream(whole(transfer.finish()?)?),
@@ -121,7 +118,6 @@ fn whole(outcome: transfer::Outcome) -> Result<transfer::Outcome> {
 }
 
 impl Mark {
-    /// How far `flows` are now.
     pub(super) fn now(flows: &[Running<'_>]) -> Result<Mark> {
         let arrived = |flow: &Running<'_>| match flow {
             Running::Stream(transfer) => transfer.arrived(),
@@ -131,16 +127,13 @@ impl Mark {
         Ok(Mark { at_ns: monotonic_ns()?, bytes: flows.iter().map(arrived).collect() })
     }
 
-    /// Bytes of all streams since `earlier`.
     pub(super) fn bytes_since(&self, earlier: &Mark) -> u64 {
         self.bytes.iter().sum::<u64>() - earlier.bytes.iter().sum::<u64>()
     }
 }
 
-/// What was seen of the run in which flows were.
 pub(super) struct Around<'a> {
     pub(super) scenario: &'a Scenario,
-    /// When the first fault began.
     pub(super) fault_ns: Option<u64>,
     /// Datagrams that found a full socket.
     pub(super) socket_overruns: u64,

@@ -3,10 +3,9 @@
 //! Links whose flaws are rates, black holes and pulled cables have a switch each; when any link has another flaw in the
 //! course of the scenario, all are emulated wires. The buffers of TCP may grow to 32 MiB, so that long paths are filled.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::thread::Scope;
 
-use tabane_kit::clock::Moment;
 use tabane_kit::emulator::Coalescing;
 use tabane_kit::topology::{Pacer, RouterPlan};
 
@@ -101,7 +100,6 @@ struct Run<'a> {
     seed: u64,
     /// How many times as long as usual things may take here.
     slowdown: u32,
-    /// The daemons of bundles and who watches them.
     pids: &'a [u32],
 }
 
@@ -203,7 +201,6 @@ impl<'a> Run<'a> {
         links.into_iter().map(|link| Ok((link, self.topology.pacer(link)?))).collect()
     }
 
-    /// Carries out a step of the course.
     fn change(&self, step: &Step) -> Result<Moment> {
         let Step { link, before, after, .. } = step;
         let before_ns = monotonic_ns()?;

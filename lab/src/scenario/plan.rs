@@ -2,13 +2,9 @@
 //!
 //! Hosts, links and flows count from 0 here; in files they count from 1, as the names of namespaces and NICs do.
 
-use std::fmt;
-
-use clap::ValueEnum;
-use tabane_engine::receive::Method;
 use tabane_io::Engine;
 use tabane_kit::workload::app::App;
-use tabane_proto::{HashLayers, PolicyKind, Turn};
+use tabane_proto::{HashLayers, Turn};
 
 use super::contestant::{Contestant, With};
 use super::figure::Figure;
@@ -21,7 +17,6 @@ pub(super) const LINKS_MAX: usize = 8;
 pub(super) const FLOWS_MAX: usize = 32;
 pub(super) const FAULTS_MAX: usize = 64;
 
-/// An experiment.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub(super) struct Scenario {
@@ -35,7 +30,6 @@ pub(super) struct Scenario {
     /// How long nothing is sent before flows begin.
     #[serde(with = "Time")]
     pub(super) quiet: Duration,
-    /// How long flows run.
     #[serde(with = "Time")]
     pub(super) duration: Duration,
     /// The first part of that, which counts neither for speed nor for stalls; there once the file has been read.
@@ -44,7 +38,6 @@ pub(super) struct Scenario {
     /// Runs of each contestant in each place; run i draws its random numbers from seed + i.
     pub(super) repeats: u32,
     pub(super) seed: u64,
-    /// Whether each flow has a run of its own.
     pub(super) in_turn: bool,
     /// Whether the kernel's netem makes the flaws of links, in place of the lab's wires.
     pub(super) netem: bool,
@@ -62,7 +55,6 @@ pub(super) struct Scenario {
     pub(super) wants: Vec<Want>,
 }
 
-/// Where a scenario can run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, ValueEnum, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(super) enum Place {
@@ -74,11 +66,9 @@ pub(super) enum Place {
     Guest,
 }
 
-/// What all bundles have in common.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub(super) struct BundleOptions {
-    /// Whether cells are sealed.
     pub(super) sealed: bool,
     pub(super) repair: bool,
     /// The headers by which `hash` tells flows apart.
@@ -92,14 +82,12 @@ pub(super) struct BundleOptions {
     pub(super) primary: Option<u8>,
     /// Whether `active-backup` goes back to it.
     pub(super) preempt: bool,
-    /// How workers wait.
     #[serde(with = "Method")]
     pub(super) receive: Method,
     #[serde(with = "Over")]
     pub(super) over: Over,
 }
 
-/// What cells are on the links.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Over {
     /// Datagrams.
@@ -204,13 +192,11 @@ pub(super) struct Flow {
     pub(super) to: u8,
     #[serde(default = "one")]
     pub(super) count: u8,
-    /// Whether there are so many from each host to each other one.
     #[serde(default)]
     pub(super) all: bool,
     /// The link over which it goes by itself, past the contestant.
     #[serde(default, with = "IfGiven::<FromOne<u8>>")]
     pub(super) bare: Option<u8>,
-    /// Bytes of a file.
     #[serde(default, with = "IfGiven::<Size>")]
     pub(super) size: Option<u64>,
     /// Datagrams a second, and the payload of each.
@@ -286,7 +272,6 @@ pub(super) enum FaultKind {
     Corruption,
 }
 
-/// A requirement on the median of a figure.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Want {
@@ -356,12 +341,10 @@ fn key(value: &impl ValueEnum) -> String {
 }
 
 impl Place {
-    /// Name in files and on the command line.
     pub(super) fn key(self) -> String {
         key(&self)
     }
 
-    /// Head of its column.
     pub(super) const fn label(self) -> &'static str {
         match self {
             Place::Sim => "simulated",
@@ -374,7 +357,6 @@ impl Place {
 named!(Over, [Over::Udp, Over::Ether(Engine::Packet), Over::Ether(Engine::Xdp)], Over::key);
 
 impl Over {
-    /// Name in files.
     const fn key(self) -> &'static str {
         match self {
             Over::Udp => "udp",
@@ -383,7 +365,6 @@ impl Over {
         }
     }
 
-    /// The link over `nic`, as after `--link`.
     pub(super) fn link(self, nic: &str) -> String {
         match self {
             Over::Udp => nic.to_string(),
@@ -409,7 +390,6 @@ impl Default for BundleOptions {
 }
 
 impl FlowKind {
-    /// The application that it is, if one.
     pub(super) const fn app(self) -> Option<App> {
         match self {
             FlowKind::WebLarge => Some(App::WebLarge),
@@ -438,17 +418,14 @@ impl Link {
 }
 
 impl Flow {
-    /// Bytes of its file.
     pub(super) fn file_bytes(&self) -> u64 {
         self.size.unwrap_or(1)
     }
 
-    /// Its datagrams a second.
     pub(super) fn per_second(&self) -> u32 {
         self.pps.unwrap_or(1_000)
     }
 
-    /// Bytes of payload of each.
     pub(super) fn payload(&self) -> u16 {
         self.bytes.unwrap_or(200)
     }
@@ -492,7 +469,6 @@ impl Scenario {
         (0..self.links.len()).max_by_key(worth).unwrap_or_default()
     }
 
-    /// Whether a router translates addresses.
     pub(super) fn translates(&self, link: usize) -> bool {
         self.links[link].router.as_ref().is_some_and(|router| router.translates)
     }
@@ -506,7 +482,6 @@ impl Scenario {
         self.flows.iter().enumerate().map(|(number, flow)| (Some(number), alone(flow))).collect()
     }
 
-    /// Mbit/s of all links over which `flow` is sent.
     pub(super) fn mbps_of_links(&self, flow: &Flow) -> f64 {
         let senders = if flow.all { self.hosts } else { 1 };
         let links =

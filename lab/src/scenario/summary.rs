@@ -11,13 +11,10 @@ use crate::prelude::*;
 
 /// What counts as offered, in percent: a datagram or two may miss the end.
 const OFFERED_MIN: f64 = 99.0;
-/// Most names that a sentence lists.
 const NAMES_MAX: usize = 4;
 
-/// One place with what was seen there; or why nothing was.
 pub(super) type InPlace = (Place, Result<Vec<Seen>, String>);
 
-/// A scenario, and what was seen of it.
 pub(super) struct Found {
     /// Name of the case; empty when it is the only scenario of its file.
     pub(super) name: String,
@@ -25,7 +22,6 @@ pub(super) struct Found {
     pub(super) places: Vec<InPlace>,
 }
 
-/// Writes everything into `report`.
 pub(super) fn write(report: &mut Report, found: &[Found]) {
     match found {
         [only] if only.name.is_empty() => {
@@ -68,7 +64,6 @@ struct Row {
 }
 
 impl Found {
-    /// Whoever ran, where.
     fn ran(&self) -> impl Iterator<Item = (Place, &Seen)> {
         let places = self.places.iter();
         let seen = places.filter_map(|(place, seen)| Some((*place, seen.as_ref().ok()?)));
@@ -83,7 +78,6 @@ impl Found {
         rows.filter(|row| self.ran().any(|(_, seen)| self.samples(seen, *row).is_some())).collect()
     }
 
-    /// Whether the table has this figure.
     fn is_shown(&self, figure: Figure) -> bool {
         let show = &self.scenario.show;
         let is_wanted = self.scenario.wants.iter().any(|want| want.figure == figure);
@@ -154,7 +148,6 @@ impl Found {
         runs.iter().zip(alone).filter_map(ratio).collect()
     }
 
-    /// All who ran where `seen` did.
     fn beside(&self, seen: &Seen) -> impl Iterator<Item = &Seen> {
         let place = self.ran().find(|(_, other)| std::ptr::eq(*other, seen)).map(|(place, _)| place);
         self.ran().filter(move |(other, _)| Some(*other) == place).map(|(_, seen)| seen)
@@ -199,7 +192,6 @@ impl Found {
         row.flow.map_or(label.clone(), |flow| format!("{}: {label}", self.scenario.flows[flow]))
     }
 
-    /// What a reader of the table has to know.
     fn remarks(&self) -> Vec<String> {
         let mut remarks = Vec::new();
         if self.scenario.repeats > 1 {
@@ -379,7 +371,6 @@ fn table_of(cases: &[Found]) -> Table {
     table
 }
 
-/// Which flow has which number.
 fn legends(cases: &[Found]) -> Vec<String> {
     let mut legends: Vec<(String, Vec<&str>)> = Vec::new();
     for case in cases.iter().filter(|case| !case.scenario.flows.is_empty()) {

@@ -10,10 +10,8 @@ use super::file::parse;
 use super::plan::{FaultKind, FlowKind};
 use crate::prelude::*;
 
-/// The shortest scenario.
 const SHORTEST: &str = "[[link]]\nrate = \"1 Gbit/s\"\n[[flow]]\nkind = \"tcp\"\n";
 
-/// The examples, and the experiments that are commands.
 fn examples() -> Vec<(PathBuf, String)> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let entries =

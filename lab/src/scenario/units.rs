@@ -32,7 +32,6 @@ const TIME_MAX_NS: u64 = 3_600_000_000_000;
 const SHARE_MAX: u64 = 1_000_000;
 const SIZE_MAX: u64 = 16 << 30;
 
-/// How a value is written and read.
 pub(super) trait Form {
     type Value;
 
@@ -83,7 +82,6 @@ macro_rules! text {
     };
 }
 
-/// A time.
 pub(super) struct Time;
 
 text!(
@@ -144,7 +142,6 @@ text!(
     Turn::ALLOWED
 );
 
-/// One of some values that have names.
 pub(super) fn by_name<'de, T: Copy, D: Deserializer<'de>>(
     from: D,
     all: &[T],

@@ -19,7 +19,6 @@ use super::{ARRIVES_WITHIN, CHUNK, End, Ends, Received, Source};
 use crate::usual::*;
 use crate::workload::SILENCE_MAX;
 
-/// Name on the receiver's certificate.
 const NAME: &str = "lab";
 /// Most bytes on the way, and wanted buffers of the sockets.
 const WINDOW_BYTES: u32 = 4 << 20;
@@ -100,7 +99,6 @@ async fn receive_stream(endpoint: &Endpoint, received: &mut Received) -> Result<
     Ok(())
 }
 
-/// A runtime for one end.
 fn runtime() -> Result<Runtime> {
     Builder::new_current_thread().enable_all().build().context("a runtime for QUIC")
 }

@@ -11,7 +11,6 @@ use super::forge::{Forger, Stranger};
 use super::frame::{Recording, datagrams, frames};
 use crate::prelude::*;
 
-/// The link on which it is.
 pub(super) const LINK: usize = 0;
 /// Pause between two looks at the link.
 const TICK: Duration = Duration::from_millis(1);
@@ -31,7 +30,6 @@ pub(super) struct Hostile {
 }
 
 impl Hostile {
-    /// At the switch of [`LINK`].
     pub(super) fn enter(topology: &Topology) -> Result<Hostile> {
         let [first, second] =
             ["port1", "port2"].map(|port| topology.switch(LINK).enter(|| PacketSocket::open(port)));
@@ -39,7 +37,6 @@ impl Hostile {
         Ok(Hostile { ports, heard: Default::default(), frame: vec![0; FRAME_MAX] })
     }
 
-    /// Hears on, until it is ended.
     pub(super) fn hear(mut self, topology: &Topology) -> Result<Running<Hostile>> {
         Running::start(topology.switch(LINK), "hostile", move |end| {
             while !end.load(Ordering::Relaxed) {
@@ -101,7 +98,6 @@ impl Stranger {
     }
 }
 
-/// MAC address of `host` on [`LINK`].
 pub(super) fn mac(host: &Namespace) -> Result<[u8; 6]> {
     let shown = host.ip(&format!("-oneline link show dev {}", nic(LINK)))?;
     let address = word_after(&shown, "link/ether").context("the NIC has no MAC address")?;

@@ -3,18 +3,12 @@
 //! Faults begin at even distances, give or take, and overlap. Two rules hold at any time: one link is sound, and a host
 //! whose daemon does not run has no fault that wants it to.
 
-use std::collections::BTreeMap;
-use std::fmt;
-
-use clap::ValueEnum;
 use nix::sys::signal::Signal;
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
-use tabane_proto::PolicyKind;
 
 use crate::prelude::*;
 
-/// How long a fault of a link lasts, in milliseconds.
 const LASTS_MS: std::ops::Range<u64> = 30..2_000;
 /// How long a daemon does not run: less than connections take for the end of their peer, with the time to find each
 /// other again.
@@ -24,14 +18,12 @@ const STARTS_WITHIN: Duration = Duration::from_secs(2);
 /// Draws for one fault before it is left out; one that the rules allow comes up much sooner.
 const DRAWS_MAX: usize = 1_000;
 
-/// All faults of a run.
 #[derive(Debug)]
 pub(super) struct Agenda {
     planned: Vec<Planned>,
     span: Duration,
 }
 
-/// A fault with its time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Planned {
     fault: Fault,
@@ -39,7 +31,6 @@ struct Planned {
     ends: Duration,
 }
 
-/// What happens at one moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Event {
     Begin(Fault),
@@ -57,14 +48,13 @@ impl fmt::Display for Event {
 }
 
 impl Agenda {
-    /// `faults` faults within `span`, in a topology that is built as `plan` says; with `spare_daemons`, none of processes.
-    pub(super) fn draw(plan: &Plan, span: Duration, faults: u32, spare_daemons: bool, seed: u64) -> Agenda {
+    /// `faults` faults within `span`, in a topology that is built as `plan` says.
+    pub(super) fn draw(plan: &Plan, span: Duration, faults: u32, seed: u64) -> Agenda {
         let mut random = StdRng::seed_from_u64(seed);
         let mut planned: Vec<Planned> = Vec::new();
         let interval = span / faults;
-        let is_wanted =
-            |kind: &Kind| kind.is_possible(plan.wiring) && !(spare_daemons && kind.is_of_process());
-        let kinds: Vec<Kind> = Kind::value_variants().iter().copied().filter(is_wanted).collect();
+        let is_possible = |kind: &Kind| kind.is_possible(plan.wiring);
+        let kinds: Vec<Kind> = Kind::value_variants().iter().copied().filter(is_possible).collect();
         for number in 0..faults {
             let begins = interval * number + interval.mul_f64(random.random_range(0.0..0.9));
             let drawn = (0..DRAWS_MAX).map(|_| Planned::draw(&kinds, plan, begins, &mut random));
@@ -75,12 +65,10 @@ impl Agenda {
         Agenda { planned, span }
     }
 
-    /// From the first fault to the last.
     pub(super) fn span(&self) -> Duration {
         self.span
     }
 
-    /// Beginnings and ends in the order of time.
     pub(super) fn events(&self) -> Vec<(Duration, Event)> {
         let both =
             |each: &Planned| [(each.begins, Event::Begin(each.fault)), (each.ends, Event::End(each.fault))];
@@ -95,7 +83,6 @@ impl Agenda {
         self.planned.iter().map(row).collect()
     }
 
-    /// How many there are of each kind.
     pub(super) fn counts(&self) -> BTreeMap<Kind, usize> {
         let mut counts = BTreeMap::new();
         for planned in &self.planned {
@@ -151,9 +138,7 @@ impl Planned {
 const LOST: f64 = 0.05;
 /// Share of the frames that a corrupting link changes.
 const CORRUPTED: f64 = 0.01;
-/// Delay that a slow link adds.
 const DELAY: Duration = Duration::from_millis(20);
-/// A kind of fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, ValueEnum)]
 #[serde(rename_all = "kebab-case")]
 pub(super) enum Kind {
@@ -183,7 +168,6 @@ pub(super) enum Kind {
     Policy,
 }
 
-/// A fault at a place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub(super) struct Fault {
     pub(super) kind: Kind,
@@ -196,7 +180,6 @@ pub(super) struct Fault {
 }
 
 impl Kind {
-    /// Name for people.
     pub(super) const fn label(self) -> &'static str {
         match self {
             Kind::SwitchDead => "switch dead",
@@ -214,7 +197,6 @@ impl Kind {
         }
     }
 
-    /// Whether it makes one link unsound.
     pub(super) const fn is_of_link(self) -> bool {
         !self.is_of_process() && !matches!(self, Kind::Policy)
     }
@@ -230,7 +212,6 @@ impl Kind {
         matches!(self, Kind::Policy | Kind::LinkOut | Kind::NicDown | Kind::NicGone)
     }
 
-    /// Whether hosts joined in this way can have it.
     pub(super) fn is_possible(self, wiring: Wiring) -> bool {
         let needs_emulator = matches!(self, Kind::OneWay | Kind::Loss | Kind::Corruption | Kind::Delay);
         wiring == Wiring::Emulator || !needs_emulator
@@ -247,7 +228,6 @@ impl Kind {
 }
 
 impl Fault {
-    /// Begins it.
     pub(super) fn begin(self, topology: &Topology, bundles: &mut [Bundle<'_>]) -> Result<()> {
         let (host, link) = (self.host, self.link);
         match self.kind {
@@ -271,7 +251,6 @@ impl Fault {
         }
     }
 
-    /// Ends it.
     pub(super) fn end(self, topology: &Topology, bundles: &mut [Bundle<'_>]) -> Result<()> {
         let (host, link) = (self.host, self.link);
         match self.kind {
@@ -303,7 +282,7 @@ mod tests {
 
     #[test]
     fn a_seed_is_an_agenda() {
-        let drawn = |seed| Agenda::draw(&plan(3), Duration::from_secs(900), 1_000, false, seed).planned;
+        let drawn = |seed| Agenda::draw(&plan(3), Duration::from_secs(900), 1_000, seed).planned;
         assert_eq!(drawn(7), drawn(7));
         assert_ne!(drawn(7), drawn(8));
         assert_eq!(drawn(7).len(), 1_000, "none is left out");
@@ -311,21 +290,17 @@ mod tests {
 
     #[test]
     fn all_kinds_come_up_where_they_are_possible() {
-        let counts =
-            |plan: &Plan, spare| Agenda::draw(plan, Duration::from_secs(900), 1_000, spare, 1).counts().len();
-        assert_eq!(counts(&plan(2), false), Kind::value_variants().len());
-        assert_eq!(counts(&plan(2), true), Kind::value_variants().len() - 2);
-        assert_eq!(
-            counts(&Plan { wiring: Wiring::Switch, hosts: 3, ..plan(3) }, false),
-            Kind::value_variants().len() - 4
-        );
+        let counts = |plan: &Plan| Agenda::draw(plan, Duration::from_secs(900), 1_000, 1).counts().len();
+        assert_eq!(counts(&plan(2)), Kind::value_variants().len());
+        let switched = Plan { wiring: Wiring::Switch, hosts: 3, ..plan(3) };
+        assert_eq!(counts(&switched), Kind::value_variants().len() - 4);
     }
 
     #[test]
     fn one_link_is_sound_and_daemons_run_when_they_must() {
         for (seed, links) in (0..20).zip([2, 3, 4].into_iter().cycle()) {
             let mut standing: Vec<Fault> = Vec::new();
-            for (_, event) in Agenda::draw(&plan(links), Duration::from_secs(60), 100, false, seed).events() {
+            for (_, event) in Agenda::draw(&plan(links), Duration::from_secs(60), 100, seed).events() {
                 match event {
                     Event::End(fault) => standing.retain(|other| *other != fault),
                     Event::Begin(fault) => standing.push(fault),
