@@ -114,7 +114,7 @@ impl Strip {
 }
 
 /// The bar nearest to `sample`; something is never drawn as nothing.
-pub fn bar(sample: f64, full: f64) -> char {
+fn bar(sample: f64, full: f64) -> char {
     let eighths = sample / full * 8.0;
     let height = (1..BARS.len()).rev().find(|height| eighths >= *height as f64 - 0.5);
     height.map_or(if eighths > 0.02 { BARS[1] } else { BARS[0] }, |height| BARS[height])

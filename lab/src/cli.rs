@@ -5,7 +5,7 @@ use clap::{CommandFactory, Parser, Subcommand};
 use tabane_kit::report::Limits;
 use tabane_kit::sandbox::{self, Side};
 
-use crate::commands::{attack, bench, compare, demo, engines, figures, guests, moderation, nics, soak};
+use crate::commands::{attack, bench, compare, demo, engines, figures, guests, moderation, nics};
 use crate::prelude::*;
 use crate::scenario::{self, Known, trace};
 
@@ -57,7 +57,6 @@ experiments! {
     Demo: demo, demo::TOOLS;
     Bench: bench, bench::TOOLS;
     Engines: engines, &[];
-    Soak: soak, &[];
     Attack: attack, &[];
     Guests: guests, guests::TOOLS;
     /// Two virtual machines with e1000e NICs that gather interrupts: one link, balance-rr and the bundle; about 6 minutes

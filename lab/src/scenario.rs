@@ -7,7 +7,7 @@
 //! 2. [`able`]: what a place cannot do, in one sentence.
 //! 3. [`contestant`]: who carries the flows.
 //! 4. [`course`] (with [`trace`]): what becomes of the links, step by step.
-//! 5. [`simulated`], [`measured`] (with its [`flows`], [`deaths`]): one run, from the links to the figures
+//! 5. [`simulated`], [`measured`] (with its [`random`], [`flows`], [`deaths`], [`vitals`]): one run, from the links to the figures
 //!    ([`figure`]).
 //! 6. [`summary`]: place beside place and case above case, against what is wanted.
 
@@ -21,12 +21,14 @@ mod file;
 mod flows;
 mod measured;
 mod plan;
+mod random;
 mod simulated;
 mod summary;
 #[cfg(test)]
 mod tests;
 pub(crate) mod trace;
 mod units;
+mod vitals;
 
 use clap::Subcommand;
 use tabane_kit::sandbox::{self, Side};
@@ -337,6 +339,8 @@ known! {
     Rivals: "rivals";
     /// TCP over links whose queues stand in routers behind the NICs, unequal ones too: about 40 minutes
     Routers: "routers";
+    /// Random faults of links, NICs and daemons under connections of TCP, QUIC and UDP: 15 minutes
+    Soak: "soak";
     /// What a page, a scrape each second and `top` cost a bundle: pairs with and without, about 4 minutes
     Watching: "watching";
     /// A VLAN on the device beside the device itself, in a guest; about 6 minutes

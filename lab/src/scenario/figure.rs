@@ -107,6 +107,10 @@ figures! {
     /// Requests or transactions of applications per second, and those that failed.
     PerSecond: "per_second", "answered, 1/s", "1/s";
     Failed: "failed", "requests failed", "requests";
+    /// Memory of the first host's daemon in the last third of a run with random faults, as a multiple of that in the third before.
+    MemoryGrowth: "memory_growth", "memory, x before", "";
+    /// Files that a daemon has open more, or less, than before random faults.
+    Descriptors: "descriptors", "open files apart", "files";
     /// Connections that broke.
     Broken: "broken", "connections broken", "connections";
     /// Frames and datagrams that the machine was too busy for, so that it and not the contestant lost them.
@@ -188,7 +192,8 @@ impl Counts {
     /// The figures of the time since `earlier`, in which so much payload arrived over streams, if there were any.
     pub(super) fn since(&self, earlier: &Counts, payload: Option<u64>) -> Vec<Measure> {
         let mut figures = Vec::new();
-        let busy = self.socket_overruns - earlier.socket_overruns + self.device_drops - earlier.device_drops;
+        let busy = self.socket_overruns - earlier.socket_overruns
+            + self.device_drops.saturating_sub(earlier.device_drops);
         let mut missed = busy;
         if let (Some(now), Some(before)) = (self.wires, earlier.wires) {
             missed += now.overrun - before.overrun;
@@ -267,15 +272,17 @@ impl Told {
     }
 
     pub(super) fn since(&self, earlier: &Told) -> Vec<Measure> {
-        let [frames, bytes] = [0, 1].map(|number| self.given[number] - earlier.given[number]);
+        // Who was started again counts from the start.
+        let since = |now: u64, earlier: u64| now.saturating_sub(earlier) as f64;
+        let [frames, bytes] = [0, 1].map(|number| since(self.given[number], earlier.given[number]));
         vec![
-            Measure::of_run(Figure::Trimmed, (self.trimmed - earlier.trimmed) as f64),
-            Measure::of_run(Figure::Repaired, (self.repaired - earlier.repaired) as f64),
+            Measure::of_run(Figure::Trimmed, since(self.trimmed, earlier.trimmed)),
+            Measure::of_run(Figure::Repaired, since(self.repaired, earlier.repaired)),
             Measure::of_run(
                 Figure::EarlyPercent,
-                (self.early - earlier.early) as f64 * 100.0 / (self.received - earlier.received) as f64,
+                since(self.early, earlier.early) * 100.0 / since(self.received, earlier.received),
             ),
-            Measure::of_run(Figure::FrameBytes, bytes as f64 / frames as f64),
+            Measure::of_run(Figure::FrameBytes, bytes / frames),
         ]
     }
 }

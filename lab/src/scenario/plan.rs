@@ -39,6 +39,8 @@ pub(super) struct Scenario {
     pub(super) repeats: u32,
     pub(super) seed: u64,
     pub(super) in_turn: bool,
+    /// Faults that each run draws by itself, beside those that are given.
+    pub(super) random_faults: u32,
     /// Whether the kernel's netem makes the flaws of links, in place of the lab's wires.
     pub(super) netem: bool,
     /// Figures that the table has; none: the usual ones.
@@ -225,13 +227,14 @@ pub(super) enum FlowKind {
     Nfs,
 }
 
-/// Something that goes wrong with a link for a while. Times count from the start of the flows.
+/// Something that goes wrong with a link or a daemon for a while. Times count from the start of the flows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Fault {
     pub(super) kind: FaultKind,
-    #[serde(with = "FromOne::<usize>")]
-    pub(super) link: usize,
+    /// Of kinds that concern a link.
+    #[serde(default, with = "IfGiven::<FromOne<usize>>")]
+    pub(super) link: Option<usize>,
     #[serde(with = "Time")]
     pub(super) begins: Duration,
     /// `None`: it lasts until the end.
@@ -251,9 +254,11 @@ pub(super) struct Fault {
     pub(super) loss: Option<Share>,
     #[serde(default, with = "IfGiven::<Share>")]
     pub(super) corruption: Option<Share>,
+    #[serde(default, with = "IfGiven::<PolicyKind>")]
+    pub(super) policy: Option<PolicyKind>,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(super) enum FaultKind {
     /// Nothing passes, carrier stays.
@@ -270,6 +275,18 @@ pub(super) enum FaultKind {
     /// In place of the link's own, as corruption.
     Loss,
     Corruption,
+    /// The NIC of a host is set down.
+    NicDown,
+    /// It vanishes, and comes back under another index.
+    NicGone,
+    /// The link is taken out of the bundle of a host.
+    LinkOut,
+    /// The daemon of a host is killed, and started again.
+    Killed,
+    /// It does not get to run.
+    Halted,
+    /// It gets another policy, which stays.
+    Policy,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -308,6 +325,7 @@ impl Default for Scenario {
             repeats: 3,
             seed: 1,
             in_turn: false,
+            random_faults: 0,
             netem: false,
             show: Vec::new(),
             contestants: vec![Contestant::BestLink, Contestant::Bundle(PolicyKind::Adaptive, With::Nothing)],
@@ -406,6 +424,29 @@ impl FaultKind {
     /// Whether the link carries nothing in some direction, so that it has to be noticed.
     pub(super) const fn is_death(self) -> bool {
         matches!(self, FaultKind::BlackHole | FaultKind::OneWay | FaultKind::Cable)
+            || matches!(self, FaultKind::NicDown | FaultKind::NicGone)
+    }
+
+    /// Whether it concerns one host.
+    pub(super) const fn is_of_host(self) -> bool {
+        matches!(self, FaultKind::OneWay | FaultKind::Cable | FaultKind::NicDown | FaultKind::NicGone)
+            || self.wants_daemon()
+            || self.is_of_process()
+    }
+
+    /// Whether the daemon of its host does not run while it lasts.
+    pub(super) const fn is_of_process(self) -> bool {
+        matches!(self, FaultKind::Killed | FaultKind::Halted)
+    }
+
+    /// Whether the daemon of its host is asked for something.
+    pub(super) const fn wants_daemon(self) -> bool {
+        matches!(self, FaultKind::LinkOut | FaultKind::Policy)
+    }
+
+    /// Whether it concerns no link.
+    pub(super) const fn is_of_daemon(self) -> bool {
+        self.is_of_process() || matches!(self, FaultKind::Policy)
     }
 }
 

@@ -18,7 +18,7 @@ use tabane_sim::world::World;
 use super::contestant::{Contestant, With};
 use super::course::{self, Step};
 use super::figure::{Figure, Measure};
-use super::plan::{Flow, FlowKind, Quality, Scenario};
+use super::plan::{FaultKind, Flow, FlowKind, Quality, Scenario};
 use crate::prelude::*;
 
 /// How long links may take until all are in use.
@@ -194,9 +194,9 @@ impl Run<'_> {
         let hole = [before, after].map(|condition| condition.black_hole);
         self.toggle(hole, Fault::BlackHole(link, None));
         for host in 0..self.scenario.hosts {
-            let mute = [before, after].map(|condition| condition.mute.contains(&host));
+            let has = |kind| [before, after].map(|condition| condition.hosts.contains(&(kind, host)));
+            let (mute, pulled) = (has(FaultKind::OneWay), has(FaultKind::Cable));
             self.toggle(mute, Fault::Mute(link, Some(host)));
-            let pulled = [before, after].map(|condition| condition.pulled.contains(&host));
             self.toggle(pulled, Fault::NoCarrier(link, Some(host)));
         }
     }

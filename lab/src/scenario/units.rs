@@ -13,7 +13,7 @@ use serde::{Deserialize, Deserializer, Serializer};
 use tabane_config::problem::quoted;
 use tabane_config::units::{BITRATE_ALLOWED, parse_bitrate, print_bitrate, print_exactly, quantity};
 use tabane_engine::receive::Method;
-use tabane_proto::{HashLayers, Turn};
+use tabane_proto::{HashLayers, PolicyKind, Turn};
 
 /// Units with their factors, largest first: nanoseconds, millionths, bytes.
 const TIMES: [(&str, u64); 5] =
@@ -173,6 +173,7 @@ pub(super) use named;
 
 named!(HashLayers, HashLayers::ALL, HashLayers::name);
 named!(Method, Method::ALL, Method::name);
+named!(PolicyKind, PolicyKind::ALL, PolicyKind::name);
 
 /// What counts from 1 in files, and from 0 here.
 pub(super) struct FromOne<T>(PhantomData<T>);
