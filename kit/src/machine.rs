@@ -99,10 +99,4 @@ mod tests {
         assert_eq!(value_of(table, "model name"), "A: fast one");
         assert_eq!(value_of(table, "absent"), "");
     }
-
-    #[test]
-    fn this_machine_has_a_kernel_and_cores() {
-        let machine = Machine::look();
-        assert!(!machine.kernel.is_empty() && machine.cores >= 1 && machine.memory_bytes > 0);
-    }
 }
