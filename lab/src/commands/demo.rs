@@ -168,9 +168,7 @@ fn connections_lost(outage: &Outage) -> Vec<String> {
 fn outage_fields(outage: &Outage, stall_ms: f64, lost: usize) -> serde_json::Value {
     json!({
         "detected_ms": outage.told(Figure::NoticedMs),
-        "detected_by": outage.reason,
         "longest_stall_ms": stall_ms,
-        "stall_after_kill_ms": outage.stall_after_kill_ms,
         "connections_lost": lost,
         "false_alarms": outage.told(Figure::FalseAlarms),
         "gbps_while_dead": outage.gbps_while_dead,
@@ -238,13 +236,9 @@ const FILE_BYTES: u64 = 64 << 20;
 struct Outage {
     /// What the bundles tell of it, and of false alarms since they were started.
     told: Vec<Measure>,
-    /// What the daemon that noticed first saw.
-    reason: String,
     transfer: transfer::Outcome,
     /// The iperf3 connection, or why it was lost.
     flow: Result<iperf::Outcome, String>,
-    /// From the black hole to the start of the transfer's longest stall, in milliseconds; negative: before it.
-    stall_after_kill_ms: f64,
     /// Mean of what the device received while the switch was dead, Gbit/s.
     gbps_while_dead: f64,
 }
@@ -281,13 +275,8 @@ fn run_outage(
     let _step = progress::step("letting both connections end");
     let flow = flow.finish().map_err(|error| format!("{error:#}"));
     let transfer = transfer.finish()?;
-    let ends = bundles.iter().map(Bundle::status).collect::<Result<Vec<_>>>()?;
-    let notices = ends.iter().filter_map(|end| end.first_event(LINK_DOWN, VICTIM, killed.before_ns));
-    let first = notices.min_by_key(|event| event.at_ns);
     Ok(Outage {
         told: Faults::death(VICTIM, killed, revived).figures(bundles, NICS.len() - 1, since_ns)?,
-        reason: first.map(|event| event.detail.clone()).unwrap_or_default(),
-        stall_after_kill_ms: (transfer.gaps.longest().at_ns as f64 - killed.after_ns as f64) / 1e6,
         gbps_while_dead: mean_gbps(&changes),
         transfer,
         flow,
