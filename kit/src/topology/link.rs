@@ -124,8 +124,7 @@ fn shape(namespace: &Namespace, device: &str, rate: Bitrate, burst: u64, queue: 
 /// Lays `link` of a topology whose namespaces stand.
 pub(super) fn lay(topology: &Topology, link: usize) -> Result<()> {
     if topology.plan.wiring == Wiring::Cable {
-        let far = End { namespace: &topology.hosts[1], device: nic(link) };
-        lay_cable(topology, link, 0, &far)?;
+        lay_cable(topology, link, 0, (&topology.hosts[1], &nic(link)))?;
         return (0..2).try_for_each(|host| finish_nic(topology, link, host));
     }
     let switch = &topology.switches[link];
@@ -141,7 +140,7 @@ pub(super) fn lay(topology: &Topology, link: usize) -> Result<()> {
 /// Lays the cable of `host` on `link`, from a new NIC to a new port of the switch, or of what stands in its place.
 pub(super) fn lay_to_port(topology: &Topology, link: usize, host: usize) -> Result<()> {
     let (switch, plan, port) = (&topology.switches[link], topology.plan.links[link], port_name(host));
-    lay_cable(topology, link, host, &End { namespace: switch, device: port.clone() })?;
+    lay_cable(topology, link, host, (switch, &port))?;
     let is_switch = topology.plan.wiring == Wiring::Switch;
     switch.enter(|| -> Result<()> {
         let index = if_nametoindex(port.as_str())?;
@@ -173,12 +172,6 @@ pub(super) fn wait_until_up(topology: &Topology, link: usize) -> Result<()> {
     })
 }
 
-/// One end of a cable.
-struct End<'a> {
-    namespace: &'a Namespace,
-    device: String,
-}
-
 /// Joins the two ports in each of `places`. Each wire has random numbers of its own, which follow from `seed`.
 pub(super) fn emulate(places: &[Namespace], seed: u64) -> Result<Vec<Emulator>> {
     let wires = places.iter().zip(0_u64..).map(|(place, number)| {
@@ -189,9 +182,9 @@ pub(super) fn emulate(places: &[Namespace], seed: u64) -> Result<Vec<Emulator>> 
     wires.collect()
 }
 
-/// A veth pair from the NIC of `host` to `far`, both ends down.
-fn lay_cable(topology: &Topology, link: usize, host: usize, far: &End<'_>) -> Result<()> {
-    Ok(topology.hosts[host].enter(|| netlink::add_cable(&nic(link), &far.device, far.namespace))??)
+/// A veth pair from the NIC of `host` to this device elsewhere, both ends down.
+fn lay_cable(topology: &Topology, link: usize, host: usize, (far, device): (&Namespace, &str)) -> Result<()> {
+    Ok(topology.hosts[host].enter(|| netlink::add_cable(&nic(link), device, far))??)
 }
 
 fn finish_nic(topology: &Topology, link: usize, host: usize) -> Result<()> {

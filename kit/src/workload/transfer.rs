@@ -26,10 +26,8 @@ const PERIOD: u64 = 16 << 20;
 /// What carries a transfer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Carrier {
-    /// A TCP connection with CUBIC.
-    Tcp,
-    /// An MPTCP connection; each of its subflows has CUBIC.
-    Mptcp,
+    /// A connection of the kernel's; each of its subflows has CUBIC.
+    Stream(Stream),
     /// One stream of a QUIC connection with CUBIC, which takes a packet for lost when three later ones have arrived.
     Quic,
 }
@@ -134,7 +132,7 @@ impl Source {
 impl Transfer {
     /// Starts sending `source` by TCP from `client` to `server`, which has the address `at`.
     pub fn start(client: &Namespace, server: &Namespace, at: SocketAddr, source: Source) -> Result<Transfer> {
-        Transfer::over(Carrier::Tcp, client, server, at, source)
+        Transfer::over(Carrier::Stream(Stream::Tcp), client, server, at, source)
     }
 
     /// As [`Transfer::start`], over any `carrier`.
@@ -150,8 +148,7 @@ impl Transfer {
         let arrived = Arc::new(AtomicU64::new(0));
         let received = Received::new(source.clone(), Arc::clone(&arrived), Arc::clone(&end));
         let ends = match carrier {
-            Carrier::Tcp => tcp::start(Stream::Tcp, [client, server], at, source, received, ended)?,
-            Carrier::Mptcp => tcp::start(Stream::Mptcp, [client, server], at, source, received, ended)?,
+            Carrier::Stream(stream) => tcp::start(stream, [client, server], at, source, received, ended)?,
             Carrier::Quic => quic::start([client, server], at, source, received, ended)?,
         };
         Ok(Transfer { end, arrived, ends, copy_bytes })

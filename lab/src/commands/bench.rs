@@ -73,10 +73,10 @@ fn take(path: &Path, daemon: &std::path::Path, seconds: u32, report: &mut Report
     }
     bench.throughput(&bundles)?;
     bench.round_trips()?;
-    if path.carrier != Carrier::Mptcp {
-        bench.datagrams()?;
+    if path.carrier == Carrier::Mptcp {
+        return bonding::check_subflows(&topology).context(path.label);
     }
-    path.check(&topology).context(path.label)
+    bench.datagrams()
 }
 
 struct Bench<'a> {
@@ -254,56 +254,51 @@ struct Path {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Carrier {
-    /// The kernel's own stack over one cable.
+    /// The kernel's own stack: over one cable, over all of them, and within one host.
     Bare,
-    /// A bundle; its cells are sealed.
-    Sealed,
-    /// A bundle without sealing, whose device has this MTU; `None`: the default.
-    Unsealed(Option<u32>),
-    /// The same, whose frames are carried by programs in the kernel.
-    Programs,
-    /// A bundle whose cells are Ethernet frames, moved by this engine; they are sealed.
-    Ether(&'static str),
-    /// The kernel's own stack over all cables.
     Mptcp,
-    /// A bundle over a window of memory that both hosts share.
-    Window { is_sealed: bool },
-    /// The kernel's own stack within one host.
     Loopback,
     /// A pair of Unix sockets.
     UnixPair,
+    /// A bundle over links of this form, sealed or not, with further arguments of `tabane up`.
+    Bundle(&'static str, bool, &'static [&'static str]),
 }
+
+/// Forms of links: over a NIC, and a window of memory that both hosts share.
+const NIC: &str = "NIC";
+const MEMORY: &str = "mem:";
+const SEALED: Carrier = Carrier::Bundle(NIC, true, &[]);
+const UNSEALED: Carrier = Carrier::Bundle(NIC, false, &[]);
+const MTU_65000: Carrier = Carrier::Bundle(NIC, false, &["--mtu", "65000"]);
+const BY_PROGRAMS: Carrier = Carrier::Bundle(NIC, false, &["--data-path", "kernel", "--policy", "hash"]);
+const ETHER: Carrier = Carrier::Bundle("ether:NIC,engine=packet", true, &[]);
+/// By AF_XDP where it can be had.
+const ETHER_AUTO: Carrier = Carrier::Bundle("ether:NIC,engine=auto", true, &[]);
 
 /// Where the bundle over one link stands in [`PATHS`].
 const BUNDLE_1: usize = 1;
 
 const PATHS: [Path; 10] = [
     Path { key: "veth", label: "bare veth", links: 1, carrier: Carrier::Bare },
-    Path { key: "bundle1", label: "bundle of 1", links: 1, carrier: Carrier::Sealed },
-    Path { key: "bundle2", label: "bundle of 2", links: 2, carrier: Carrier::Sealed },
-    Path { key: "unsealed2", label: "unsealed", links: 2, carrier: Carrier::Unsealed(None) },
-    Path {
-        key: "unsealed2_mtu65000",
-        label: "and MTU 65000",
-        links: 2,
-        carrier: Carrier::Unsealed(Some(65000)),
-    },
-    Path { key: "ether1", label: "ether of 1", links: 1, carrier: Carrier::Ether("packet") },
-    // By AF_XDP where it can be had.
-    Path { key: "ether1_auto", label: "engine auto", links: 1, carrier: Carrier::Ether("auto") },
+    Path { key: "bundle1", label: "bundle of 1", links: 1, carrier: SEALED },
+    Path { key: "bundle2", label: "bundle of 2", links: 2, carrier: SEALED },
+    Path { key: "unsealed2", label: "unsealed", links: 2, carrier: UNSEALED },
+    Path { key: "unsealed2_mtu65000", label: "and MTU 65000", links: 2, carrier: MTU_65000 },
+    Path { key: "ether1", label: "ether of 1", links: 1, carrier: ETHER },
+    Path { key: "ether1_auto", label: "engine auto", links: 1, carrier: ETHER_AUTO },
     Path { key: "mptcp2", label: "MPTCP of 2", links: 2, carrier: Carrier::Mptcp },
-    Path { key: "unsealed1", label: "unsealed, 1", links: 1, carrier: Carrier::Unsealed(None) },
-    Path { key: "kernel1", label: "kernel path", links: 1, carrier: Carrier::Programs },
+    Path { key: "unsealed1", label: "unsealed, 1", links: 1, carrier: UNSEALED },
+    Path { key: "kernel1", label: "kernel path", links: 1, carrier: BY_PROGRAMS },
 ];
 
 /// Paths that leave no machine, in the order of their table.
 const MEMORY_PATHS: [Path; 4] = [
-    Path { key: "mem", label: "mem", links: 1, carrier: Carrier::Window { is_sealed: true } },
+    Path { key: "mem", label: "mem", links: 1, carrier: Carrier::Bundle(MEMORY, true, &[]) },
     Path {
         key: "mem_unsealed",
         label: "mem, unsealed",
         links: 1,
-        carrier: Carrier::Window { is_sealed: false },
+        carrier: Carrier::Bundle(MEMORY, false, &[]),
     },
     Path { key: "loopback", label: "loopback TCP", links: 1, carrier: Carrier::Loopback },
     Path { key: "unix", label: "Unix pair", links: 1, carrier: Carrier::UnixPair },
@@ -320,32 +315,21 @@ impl Path {
     }
 
     fn start<'a>(&self, topology: &'a Topology, daemon: &std::path::Path) -> Result<Vec<Bundle<'a>>> {
-        let sealed = bundle::Options::new(daemon);
-        match self.carrier {
-            Carrier::Sealed => Bundle::start_all(topology, &sealed),
-            Carrier::Ether(engine) => {
-                let links: Vec<_> =
-                    topology.nics().iter().map(|nic| format!("ether:{nic},engine={engine}")).collect();
-                Bundle::start_over(topology, &links, &sealed)
-            }
-            Carrier::Unsealed(mtu) => {
-                let protection = Protection::None;
-                Bundle::start_all(topology, &bundle::Options { mtu, protection, ..sealed })
-            }
-            Carrier::Programs => {
-                let mut bundles =
-                    Bundle::start_all(topology, &bundle::Options::by_programs(daemon, "kernel"))?;
-                Bundle::wait_for_programs(&mut bundles)?;
-                Ok(bundles)
-            }
-            Carrier::Window { is_sealed } => {
-                let protection = if is_sealed { Protection::LabKey } else { Protection::None };
-                // Its name is needed no more once both daemons have it open.
-                let window = Window::new()?;
-                Bundle::start_over(topology, &[window.link()], &bundle::Options { protection, ..sealed })
-            }
-            Carrier::Bare | Carrier::Mptcp | Carrier::Loopback | Carrier::UnixPair => Ok(Vec::new()),
+        let Carrier::Bundle(form, is_sealed, arguments) = self.carrier else { return Ok(Vec::new()) };
+        // Its name is needed no more once both daemons have it open.
+        let window = Window::new()?;
+        let links: Vec<String> = match form {
+            MEMORY => vec![window.link()],
+            _ => topology.nics().iter().map(|nic| form.replace(NIC, nic)).collect(),
+        };
+        let protection = if is_sealed { Protection::LabKey } else { Protection::None };
+        let words = arguments.iter().map(|word| (*word).to_owned()).collect();
+        let options = bundle::Options { protection, arguments: words, ..bundle::Options::new(daemon) };
+        let mut bundles = Bundle::start_over(topology, &links, &options)?;
+        if self.carrier == BY_PROGRAMS {
+            Bundle::wait_for_programs(&mut bundles)?;
         }
+        Ok(bundles)
     }
 
     fn hosts<'a>(&self, topology: &'a Topology) -> (&'a Namespace, &'a Namespace) {
@@ -356,11 +340,7 @@ impl Path {
     /// Address of the host that answers on this path.
     fn server(&self) -> IpAddr {
         match self.carrier {
-            Carrier::Sealed
-            | Carrier::Unsealed(_)
-            | Carrier::Programs
-            | Carrier::Ether(_)
-            | Carrier::Window { .. } => bundle::address(1),
+            Carrier::Bundle(..) => bundle::address(1),
             Carrier::Bare | Carrier::Mptcp => address(0, 1).into(),
             Carrier::Loopback | Carrier::UnixPair => Ipv4Addr::LOCALHOST.into(),
         }
@@ -369,13 +349,5 @@ impl Path {
     /// What carries its byte streams.
     fn stream(&self) -> Stream {
         if self.carrier == Carrier::Mptcp { Stream::Mptcp } else { Stream::Tcp }
-    }
-
-    /// Checks afterwards that the path was what its name says.
-    fn check(&self, topology: &Topology) -> Result<()> {
-        if self.carrier == Carrier::Mptcp {
-            bonding::check_subflows(topology)?;
-        }
-        Ok(())
     }
 }

@@ -53,7 +53,7 @@ impl<'s> Running<'s> {
         duration: Duration,
         seed: u64,
     ) -> Result<Running<'s>> {
-        let carrier = if stream == Stream::Mptcp { Carrier::Mptcp } else { Carrier::Tcp };
+        let carrier = Carrier::Stream(stream);
         let send = |carrier, bytes| Transfer::over(carrier, from, to, at, Source::random(bytes, seed));
         Ok(match flow.kind {
             FlowKind::Tcp => Running::Stream(send(carrier, COPY_BYTES)?),
