@@ -57,11 +57,10 @@ const SECONDS: u32 = 4;
 /// Measures `single`, one link alone, and `bundle`, both, in turn, `rounds` times, from the first host to the second.
 fn measure(topology: &Topology, rounds: usize, report: &mut Report) -> Result<()> {
     let _server = Server::start(topology.host(1), Stream::Tcp)?;
-    for round in 1..=rounds {
-        let bare = IpAddr::V4(address(0, 1));
-        measure_flow(topology, &format!("one link alone, {round} of {rounds}"), bare, "single", report)?;
-        let what = format!("the bundle, {round} of {rounds}");
-        measure_flow(topology, &what, bundle::address(1), "bundle", report)?;
+    let paths =
+        [("one link alone", address(0, 1).into(), "single"), ("the bundle", bundle::address(1), "bundle")];
+    for (round, (label, server, path)) in (1..=rounds).flat_map(|round| paths.map(|path| (round, path))) {
+        measure_flow(topology, &format!("{label}, {round} of {rounds}"), server, path, report)?;
     }
     Ok(())
 }

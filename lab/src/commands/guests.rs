@@ -11,7 +11,6 @@
 //!
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::thread::JoinHandle;
 
 use tabane_kit::guest::Visit;
 use tabane_kit::workload::delivery::{self, Delivery, Taker};
@@ -176,7 +175,7 @@ struct Meeting {
 
 fn work(options: &Options, slot: u16) -> Result<()> {
     let host = Namespace::create("h1")?;
-    let link = format!("mem:{},slot={slot}", memory()?.display());
+    let link = format!("mem:{},slot={slot}", memory_in(Path::new(DEVICES))?.display());
     let settings = bundle::Options::new(&options.common.daemon()?);
     let mut bundle = Bundle::start(&host, slot.into(), &[link], &settings)?;
     if slot == 0 { meet_twice(options, &host, &mut bundle) } else { answer(&host, &mut bundle) }
@@ -185,16 +184,27 @@ fn work(options: &Options, slot: u16) -> Result<()> {
 fn meet_twice(options: &Options, host: &Namespace, bundle: &mut Bundle<'_>) -> Result<()> {
     watch(bundle, "the other guest", is_there)?;
     let meeting = meet(options, host)?;
-    // The other is killed while files go to it.
-    let load = Load::start(options, host)?;
-    load.wait_for_the_first()?;
+    // The other is killed while files go to it, one after the other, until one is cut off.
+    let delivered = Arc::new(AtomicU64::new(0));
+    let (count, mut source) = (Arc::clone(&delivered), Source::random(BYTES, options.common.seed));
+    let load = host.spawn("load", move || {
+        while delivery::send(taker(), &mut source).is_ok() {
+            count.fetch_add(1, Ordering::Relaxed);
+        }
+        Ok(())
+    })?;
+    wait_for("a file under load", LIMIT, || {
+        ensure!(!load.is_finished(), "a file under load was cut off");
+        Ok((delivered.load(Ordering::Relaxed) > 0).then_some(()))
+    })?;
     options.guest.leave(MET, &meeting)?;
     watch(bundle, "the other's death", is_alone)?;
-    options.guest.leave(LOST, &load.delivered())?;
+    options.guest.leave(LOST, &delivered.load(Ordering::Relaxed))?;
     watch(bundle, "its return", is_there)?;
     options.guest.leave(BACK, &())?;
     let again = meet(options, host)?;
-    load.end()?;
+    // A connection to a machine that is no more finds its end by itself.
+    joined(load)?;
     options.guest.hand_over(&again)
 }
 
@@ -218,43 +228,6 @@ fn meet(options: &Options, host: &Namespace) -> Result<Meeting> {
     let mut source = Source::random(BYTES, options.common.seed);
     let delivery = host.enter(|| delivery::send(taker(), &mut source))??;
     Ok(Meeting { pings, delivery })
-}
-
-/// Files, one after the other, until one is cut off.
-struct Load {
-    delivered: Arc<AtomicU64>,
-    sender: JoinHandle<Result<()>>,
-}
-
-impl Load {
-    fn start(options: &Options, host: &Namespace) -> Result<Load> {
-        let mut source = Source::random(BYTES, options.common.seed);
-        let delivered = Arc::new(AtomicU64::new(0));
-        let count = Arc::clone(&delivered);
-        let sender = host.spawn("load", move || {
-            while delivery::send(taker(), &mut source).is_ok() {
-                count.fetch_add(1, Ordering::Relaxed);
-            }
-            Ok(())
-        })?;
-        Ok(Load { delivered, sender })
-    }
-
-    fn wait_for_the_first(&self) -> Result<()> {
-        wait_for("a file under load", LIMIT, || {
-            ensure!(!self.sender.is_finished(), "a file under load was cut off");
-            Ok((self.delivered() > 0).then_some(()))
-        })
-    }
-
-    fn delivered(&self) -> u64 {
-        self.delivered.load(Ordering::Relaxed)
-    }
-
-    /// Waits for the end, which a connection to a machine that is no more finds by itself.
-    fn end(self) -> Result<()> {
-        joined(self.sender)
-    }
 }
 
 fn taker() -> SocketAddr {
@@ -289,10 +262,6 @@ const DEVICES: &str = "/sys/bus/pci/devices";
 const IDENTITY: [(&str, &str); 2] = [("vendor", "0x1af4"), ("device", "0x1110")];
 
 /// Finds the device, switches it on, and returns its memory.
-fn memory() -> Result<PathBuf> {
-    memory_in(Path::new(DEVICES))
-}
-
 fn memory_in(devices: &Path) -> Result<PathBuf> {
     let entries = fs::read_dir(devices).with_context(|| devices.display().to_string())?;
     let found = entries.flatten().map(|entry| entry.path()).find(|device| is_meant(device));

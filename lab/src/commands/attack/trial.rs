@@ -9,8 +9,7 @@ use tabane_io::packet::{FRAME_MAX, HEADER};
 
 use super::forge::{Attack, FORGED_ETHERTYPE, Forger};
 use super::frame::{FROM_MAC, TO_MAC};
-use super::hostile::{LINK, mac};
-use super::{LINKS, Scene, with_key};
+use super::{LINK, LINKS, Scene, mac, with_key};
 use crate::prelude::*;
 
 /// The host that is attacked, and the one that the hostile node pretends to be.
