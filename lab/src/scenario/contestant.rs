@@ -276,28 +276,25 @@ impl Contestant {
     fn options(self, scenario: &Scenario, daemon: &Path) -> bundle::Options {
         let own = scenario.bundle;
         let policy = self.policy().unwrap_or_default();
-        let mut arguments =
-            ["--policy", policy.name(), "--receive", own.receive.name()].map(str::to_string).to_vec();
-        if !own.repair || self.has(With::NoRepair) {
-            arguments.push("--no-repair".to_string());
-        }
-        if policy == PolicyKind::Hash {
-            arguments.extend(["--hash".to_string(), own.hash.name().to_string()]);
-        }
-        if policy == PolicyKind::RoundRobin {
-            arguments.extend(["--turn".to_string(), own.turn.to_string()]);
-        }
-        if policy == PolicyKind::ActiveBackup {
-            let primary = own.primary.map(|link| ["--primary".to_string(), nic(link.into())]);
-            arguments.extend(primary.into_iter().flatten());
-            arguments.extend((!own.preempt).then(|| "--no-preempt".to_string()));
+        let (turn, primary) = (own.turn.to_string(), own.primary.map(|link| nic(link.into())));
+        let mut words = vec!["--policy", policy.name(), "--receive", own.receive.name()];
+        words.extend((!own.repair || self.has(With::NoRepair)).then_some("--no-repair"));
+        match policy {
+            PolicyKind::Hash => words.extend(["--hash", own.hash.name()]),
+            PolicyKind::RoundRobin => words.extend(["--turn", &turn]),
+            PolicyKind::ActiveBackup => {
+                words.extend(primary.iter().flat_map(|nic| ["--primary", nic]));
+                words.extend((!own.preempt).then_some("--no-preempt"));
+            }
+            _ => {}
         }
         if self.is_by_programs() {
-            arguments.extend(["--data-path", "kernel"].map(str::to_string));
+            words.extend(["--data-path", "kernel"]);
         }
         if self.has(With::TcpOrder) {
-            arguments.extend(["--reorder", "tcp"].map(str::to_string));
+            words.extend(["--reorder", "tcp"]);
         }
+        let arguments = words.into_iter().map(str::to_owned).collect();
         let is_sealed = own.sealed && !self.is_by_programs();
         let protection = if is_sealed { Protection::LabKey } else { Protection::None };
         bundle::Options { arguments, protection, ..bundle::Options::new(daemon) }
