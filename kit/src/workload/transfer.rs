@@ -105,10 +105,6 @@ impl Source {
         Source { content: content.into(), bytes, at: 0 }
     }
 
-    pub(super) fn bytes(&self) -> u64 {
-        self.bytes
-    }
-
     /// The file's next bytes; `None` at its end, after which it begins anew.
     pub(super) fn next(&mut self) -> Option<&[u8]> {
         if self.at == self.bytes {

@@ -204,13 +204,13 @@ impl Caller<'_> {
         self.talk.say(&Errand::Take(count))?;
         let sending = (0..count).map(|number| {
             let to = SocketAddr::new(other, FILE_PORT + u16::from(number));
-            let mut source = Source::random(FILE, self.options.common.seed + u64::from(number));
-            self.host.spawn("file", move || delivery::send(to, &mut source))
+            let seed = self.options.common.seed + u64::from(number);
+            self.host.spawn("file", move || delivery::send(to, FILE, seed))
         });
         let sending = sending.collect::<Result<Vec<_>>>()?;
         let sent = sending.into_iter().map(joined).collect::<Result<Vec<_>>>()?;
         self.talk.hear::<()>()?;
-        Ok(sent.iter().filter(|delivery| delivery.sha256_ok).count() as u64)
+        Ok(sent.iter().filter(|delivery| delivery.is_whole).count() as u64)
     }
 
     /// Leaves the links as they were, at both ends.
