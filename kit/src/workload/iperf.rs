@@ -45,6 +45,8 @@ pub struct Outcome {
     pub gbps: f64,
     /// TCP segments sent again.
     pub retransmits: u64,
+    /// Payload sent in each tenth of a second, in 10^9 bits per second.
+    pub intervals_gbps: Vec<f64>,
 }
 
 impl Server {
@@ -68,7 +70,7 @@ impl Flow {
     pub fn start(&self, client: &Namespace) -> Result<Running> {
         let mut command = program(client, self.stream);
         command.args(["--client", &self.server.to_string(), "--port", &PORT.to_string()]);
-        command.args(["--time", &self.seconds.to_string(), "--json"]);
+        command.args(["--time", &self.seconds.to_string(), "--interval", "0.1", "--json"]);
         command.args(["--parallel", &self.connections.to_string(), "--congestion", CONGESTION]);
         let limit = Duration::from_secs(self.seconds.into()) + OVERTIME;
         Ok(Running { process: Process::start(command)?, limit })
@@ -102,8 +104,14 @@ fn program(host: &Namespace, stream: Stream) -> Command {
 /// Some errors stand in the report alone, and iperf3 ends as if all was well.
 #[derive(Deserialize)]
 struct Report {
+    intervals: Vec<Interval>,
     end: End,
     error: Option<String>,
+}
+
+#[derive(Deserialize)]
+struct Interval {
+    sum: Sum,
 }
 
 /// A report of failure may have neither.
@@ -122,12 +130,17 @@ struct Sum {
 }
 
 fn outcome(report: &str) -> Result<Outcome> {
-    let Report { end, error } = serde_json::from_str(report)?;
+    let Report { intervals, end, error } = serde_json::from_str(report)?;
     if let Some(error) = error {
         bail!("{error}");
     }
     let (sent, received) = end.sum_sent.zip(end.sum_received).context("no summary in it")?;
-    Ok(Outcome { bytes: received.bytes, gbps: received.bits_per_second / 1e9, retransmits: sent.retransmits })
+    Ok(Outcome {
+        bytes: received.bytes,
+        gbps: received.bits_per_second / 1e9,
+        retransmits: sent.retransmits,
+        intervals_gbps: intervals.iter().map(|interval| interval.sum.bits_per_second / 1e9).collect(),
+    })
 }
 
 #[cfg(test)]
@@ -136,18 +149,22 @@ mod tests {
 
     #[test]
     fn a_tcp_report_is_read_at_the_receiving_end() {
-        let report = r#"{"end": {
+        let report = r#"{"intervals": [{"sum": {"bytes": 100, "bits_per_second": 2e9}}], "end": {
             "sum_sent": {"bytes": 1100, "bits_per_second": 1.1e9, "retransmits": 3},
             "sum_received": {"bytes": 1000, "bits_per_second": 1e9}}}"#;
         let outcome = outcome(report).unwrap();
         assert_eq!((outcome.bytes, outcome.retransmits), (1000, 3));
         assert_eq!(outcome.gbps.to_bits(), 1.0_f64.to_bits());
+        assert_eq!(outcome.intervals_gbps.len(), 1);
     }
 
     #[test]
     fn a_report_of_failure_is_an_error() {
         let why = |report| outcome(report).unwrap_err().to_string();
-        assert_eq!(why(r#"{"end": {}}"#), "no summary in it");
-        assert_eq!(why(r#"{"end": {}, "error": "the server is busy"}"#), "the server is busy");
+        assert_eq!(why(r#"{"intervals": [], "end": {}}"#), "no summary in it");
+        assert_eq!(
+            why(r#"{"intervals": [], "end": {}, "error": "the server is busy"}"#),
+            "the server is busy"
+        );
     }
 }
