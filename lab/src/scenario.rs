@@ -88,25 +88,12 @@ pub struct Manner {
 #[derive(Debug, Serialize, Deserialize)]
 struct Seen {
     contestant: Contestant,
-    outcome: Outcome,
+    /// Its runs, or why it cannot.
+    runs: Result<Vec<Run>, String>,
 }
 
 /// One run's figures, or why it has none.
 type Run = Result<Vec<Measure>, String>;
-
-#[derive(Debug, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-enum Outcome {
-    Ran(Vec<Run>),
-    /// It cannot, for this reason.
-    Unable(String),
-}
-
-impl Outcome {
-    fn runs(&self) -> Option<&[Run]> {
-        if let Outcome::Ran(runs) = self { Some(runs) } else { None }
-    }
-}
 
 /// Runs the scenarios of a file.
 pub fn run(options: &Options) -> Result<ExitCode> {
@@ -249,12 +236,11 @@ impl Manner {
         let mut seen: Vec<Seen> = Vec::new();
         for contestant in &scenario.contestants {
             let lacks = able::contestant_lacks(scenario, *contestant, place);
-            let outcome = lacks.map_or_else(|| Outcome::Ran(Vec::new()), Outcome::Unable);
-            seen.push(Seen { contestant: *contestant, outcome });
+            seen.push(Seen { contestant: *contestant, runs: lacks.map_or(Ok(Vec::new()), Err) });
         }
         for run in 0..scenario.repeats {
-            for Seen { contestant, outcome } in &mut seen {
-                let Outcome::Ran(runs) = outcome else { continue };
+            for Seen { contestant, runs } in &mut seen {
+                let Ok(runs) = runs else { continue };
                 let dot = if case.name.is_empty() { "" } else { ", " };
                 let (place, key) = (place.key(), contestant.key());
                 let what =
