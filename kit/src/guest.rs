@@ -20,7 +20,7 @@ pub mod pair;
 
 use std::thread::available_parallelism;
 
-use clap::{Args, ValueEnum};
+use clap::Args;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
@@ -81,7 +81,7 @@ pub struct Cable {
 }
 
 /// A NIC that QEMU emulates.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Model {
     /// Intel's 82574: it segments superframes of TCP and makes checksums.
     E1000e,

@@ -67,22 +67,6 @@ fn control(side: usize) -> SocketAddr {
     SocketAddr::from((Ipv4Addr::new(10, 3, 0, host), PORT))
 }
 
-/// Who is called, at guest 1.
-#[derive(Debug)]
-pub struct Answers(TcpListener);
-
-impl Answers {
-    /// Listens.
-    pub fn listen(host: &Namespace) -> Result<Answers> {
-        Ok(Answers(host.enter(|| TcpListener::bind(control(1)))??))
-    }
-
-    /// Waits for the next call.
-    pub fn take(&self) -> Result<Talk> {
-        Talk::over(self.0.accept()?.0)
-    }
-}
-
 /// Lines of JSON over a connection.
 #[derive(Debug)]
 pub struct Talk {
@@ -95,6 +79,12 @@ impl Talk {
         let stream = wait_for("the other guest", BOOT_WITHIN, || {
             Ok(host.enter(|| TcpStream::connect_timeout(&control(1), Duration::from_secs(2)))?.ok())
         })?;
+        Talk::over(stream)
+    }
+
+    /// Waits for the call, as guest 1.
+    pub fn answer(host: &Namespace) -> Result<Talk> {
+        let (stream, _) = host.enter(|| TcpListener::bind(control(1))?.accept())??;
         Talk::over(stream)
     }
 

@@ -5,7 +5,7 @@ use std::str::FromStr;
 
 use nix::unistd::{Uid, User};
 
-use super::app::{CLIENTS, Outcome, Program, Server};
+use super::app::{CLIENTS, Load, Outcome, Server};
 use crate::prerequisites::{Missing, PGBENCH};
 use crate::usual::*;
 
@@ -81,10 +81,10 @@ fn pgbench(host: &Namespace, server: IpAddr) -> Command {
     command
 }
 
-pub(super) fn load(host: &Namespace, server: IpAddr, seconds: u32) -> Result<Program> {
+pub(super) fn load(host: &Namespace, server: IpAddr, seconds: u32) -> Result<Load> {
     let mut command = pgbench(host, server);
     command.args(["--client", &CLIENTS.to_string(), "--time", &seconds.to_string(), "--no-vacuum"]);
-    Program::start(command, seconds, outcome, None)
+    Load::start(command, seconds, outcome, None)
 }
 
 /// Transactions per second, and those that failed.

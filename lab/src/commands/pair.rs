@@ -10,7 +10,7 @@
 //! The cables are sockets of the two QEMUs. Each guest runs the same command: the first, a [`Caller`], makes one path after the other
 //! and fills it; the other makes its end of each, takes what comes, and tells what it has counted, until its machine is ended.
 
-use tabane_kit::guest::pair::{self, ANSWER_WITHIN, Answers, Talk};
+use tabane_kit::guest::pair::{self, ANSWER_WITHIN, Talk};
 use tabane_kit::guest::{Model, Visit};
 use tabane_kit::workload::delivery::{self, Taker};
 use tabane_kit::workload::ping_pong::ping;
@@ -235,7 +235,7 @@ fn answer(host: &Namespace, daemon: &Path) -> Result<()> {
     let _server = Server::start(host, Stream::Tcp)?;
     let takers = (0..FILES_MAX).map(|number| host.enter(|| Taker::listen(FILE_PORT + u16::from(number)))?);
     let takers = takers.collect::<Result<Vec<_>>>()?;
-    let (mut talk, mut path) = (Answers::listen(host)?.take()?, None);
+    let (mut talk, mut path) = (Talk::answer(host)?, None);
     loop {
         let errand = talk.hear()?;
         match (errand, &path) {

@@ -245,13 +245,13 @@ pub(super) fn reordered(counts: &[(String, u64)]) -> Vec<Measure> {
     figures.map(|(figure, beginning)| Measure::of_run(figure, sum(beginning))).to_vec()
 }
 
+/// Counters of bundles that are added up, and those of the first host alone: what its device was given.
+const ADDED_UP: [&str; 4] = ["frames_trimmed", "cells_repaired", "cells_early", "cells_received"];
+const GIVEN: [&str; 2] = ["frames_sent", "frame_bytes_sent"];
+
 /// What bundles have counted; asking for it starts a program each.
 pub(super) struct Told {
-    trimmed: u64,
-    repaired: u64,
-    early: u64,
-    received: u64,
-    /// Frames that the first host's device was given, and their bytes.
+    sums: [u64; 4],
     given: [u64; 2],
 }
 
@@ -260,29 +260,22 @@ impl Told {
     pub(super) fn now(bundles: &[Bundle<'_>]) -> Result<Option<Told>> {
         let all = bundles.iter().map(Bundle::status).collect::<Result<Vec<_>>>()?;
         let Some(first) = all.first() else { return Ok(None) };
-        let sum = |name: &str| all.iter().map(|status| status.counter(name)).sum();
-        let given = ["frames_sent", "frame_bytes_sent"].map(|name| first.counter(name));
-        Ok(Some(Told {
-            trimmed: sum("frames_trimmed"),
-            repaired: sum("cells_repaired"),
-            early: sum("cells_early"),
-            received: sum("cells_received"),
-            given,
-        }))
+        let sums = ADDED_UP.map(|name| all.iter().map(|status| status.counter(name)).sum());
+        Ok(Some(Told { sums, given: GIVEN.map(|name| first.counter(name)) }))
     }
 
     pub(super) fn since(&self, earlier: &Told) -> Vec<Measure> {
         // Who was started again counts from the start.
         let since = |now: u64, earlier: u64| now.saturating_sub(earlier) as f64;
-        let [frames, bytes] = [0, 1].map(|number| since(self.given[number], earlier.given[number]));
-        vec![
-            Measure::of_run(Figure::Trimmed, since(self.trimmed, earlier.trimmed)),
-            Measure::of_run(Figure::Repaired, since(self.repaired, earlier.repaired)),
-            Measure::of_run(
-                Figure::EarlyPercent,
-                since(self.early, earlier.early) * 100.0 / since(self.received, earlier.received),
-            ),
-            Measure::of_run(Figure::FrameBytes, bytes / frames),
-        ]
+        let [trimmed, repaired, early, received] =
+            std::array::from_fn(|number| since(self.sums[number], earlier.sums[number]));
+        let [frames, bytes] = std::array::from_fn(|number| since(self.given[number], earlier.given[number]));
+        let figures = [
+            (Figure::Trimmed, trimmed),
+            (Figure::Repaired, repaired),
+            (Figure::EarlyPercent, early * 100.0 / received),
+            (Figure::FrameBytes, bytes / frames),
+        ];
+        figures.map(|(figure, value)| Measure::of_run(figure, value)).to_vec()
     }
 }
