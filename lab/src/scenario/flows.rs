@@ -20,8 +20,8 @@ const IN_FLIGHT_NS: u64 = 50_000_000;
 const CALM_NS: u64 = 500_000_000;
 
 pub(super) enum Running<'s> {
-    Stream(Transfer),
-    File { transfer: Transfer, start_ns: u64 },
+    /// A stream, or of a file when it began.
+    Transfer(Transfer, Option<u64>),
     Datagrams(Sequence),
     Trips(ScopedJoinHandle<'s, Result<RoundTrips>>),
     App(Box<(app::Load, app::Server)>),
@@ -61,14 +61,14 @@ impl<'s> Running<'s> {
         let carrier = Carrier::Stream(stream);
         let send = |carrier, bytes| Transfer::over(carrier, from, to, at, Source::random(bytes, seed));
         Ok(match flow.kind {
-            FlowKind::Tcp => Running::Stream(send(carrier, COPY_BYTES)?),
-            FlowKind::Quic => Running::Stream(send(Carrier::Quic, COPY_BYTES)?),
+            FlowKind::Tcp => Running::Transfer(send(carrier, COPY_BYTES)?, None),
+            FlowKind::Quic => Running::Transfer(send(Carrier::Quic, COPY_BYTES)?, None),
             FlowKind::File => {
                 let source = Source::random(flow.file_bytes(), seed);
                 let start_ns = monotonic_ns()?;
                 let transfer = Transfer::over(carrier, from, to, at, source)?;
                 transfer.end();
-                Running::File { transfer, start_ns }
+                Running::Transfer(transfer, Some(start_ns))
             }
             FlowKind::Udp => {
                 let pace = Pace { per_second: flow.per_second(), bytes: flow.payload().into() };
@@ -92,15 +92,14 @@ impl<'s> Running<'s> {
 
     /// Lets it end, without waiting for that.
     pub(super) fn end(&self) {
-        if let Running::Stream(transfer) = self {
+        if let Running::Transfer(transfer, None) = self {
             transfer.end();
         }
     }
 
     pub(super) fn finish(self) -> Result<Finished> {
         Ok(match self {
-            Running::Stream(transfer) => Finished::of(transfer.finish()?, None)?,
-            Running::File { transfer, start_ns } => Finished::of(transfer.finish()?, Some(start_ns))?,
+            Running::Transfer(transfer, start_ns) => Finished::of(transfer.finish()?, start_ns)?,
             Running::Datagrams(sequence) => {
                 let outcome = sequence.outcome()?;
                 ensure!(outcome.damaged == 0, "other datagrams arrived than were sent: {outcome:?}");
@@ -129,8 +128,7 @@ impl Finished {
 impl Mark {
     pub(super) fn now(flows: &[Running<'_>]) -> Result<Mark> {
         let arrived = |flow: &Running<'_>| match flow {
-            Running::Stream(transfer) => transfer.arrived(),
-            Running::File { transfer, .. } => transfer.arrived(),
+            Running::Transfer(transfer, _) => transfer.arrived(),
             Running::Datagrams(_) | Running::Trips(_) | Running::App(_) => 0,
         };
         Ok(Mark { at_ns: monotonic_ns()?, bytes: flows.iter().map(arrived).collect() })

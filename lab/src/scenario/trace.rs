@@ -26,24 +26,13 @@ const RATE_LEAST: u64 = 1_000;
 
 /// A trace; in files its name, by which it is read.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(from = "String", into = "String")]
+#[serde(transparent)]
 pub(super) struct Trace {
     /// The file, from the working directory, or how it is made up.
     pub(super) name: String,
-    /// When packets may leave, in order, in milliseconds.
+    /// When packets may leave, in order, in milliseconds; none until it is read.
+    #[serde(skip)]
     times: Arc<[u64]>,
-}
-
-impl From<String> for Trace {
-    fn from(name: String) -> Trace {
-        Trace { name, times: Arc::new([]) }
-    }
-}
-
-impl From<Trace> for String {
-    fn from(trace: Trace) -> String {
-        trace.name
-    }
 }
 
 impl Trace {

@@ -9,7 +9,7 @@ use tabane_io::packet::{FRAME_MAX, HEADER};
 
 use super::forge::{Attack, FORGED_ETHERTYPE, Forger};
 use super::frame::{FROM_MAC, TO_MAC};
-use super::{LINK, LINKS, Scene, mac, with_key};
+use super::{LINK, LINKS, Scene, TICK, mac, with_key};
 use crate::prelude::*;
 
 /// The host that is attacked, and the one that the hostile node pretends to be.
@@ -253,9 +253,6 @@ fn drops(status: &Status) -> u64 {
 }
 
 // Counts frames of a kind that come in by a NIC: what must not be there, if all goes well.
-
-/// Pause between two looks at the NIC.
-const TICK: Duration = Duration::from_millis(1);
 
 /// Counts frames at `nic` of `host` of which `wanted`, which is given the Ethernet frame, says so, until it is ended.
 fn watch(
