@@ -2,13 +2,12 @@
 
 use std::ffi::OsString;
 use std::fs::File;
-use std::io::{ErrorKind, Read, Write};
+use std::io::Write;
 use std::net::Ipv6Addr;
-use std::os::unix::net::UnixStream;
 
 use clap::Args;
 use nix::sys::signal::Signal;
-use tabane_api::{Request, open_request};
+use tabane_api::Request;
 use tempfile::{NamedTempFile, TempDir};
 
 use crate::prerequisites::require_daemon;
@@ -25,12 +24,8 @@ const KEY: &str = "746865206c6162206b65657073206e6f626f6479206f7574206f662068657
 /// seconds to load a program.
 const FIND_EACH_OTHER: Duration = Duration::from_secs(30);
 
-/// Longest wait: counters and estimates change without an event.
-const LOOK_AGAIN_AFTER: Duration = Duration::from_millis(20);
-/// Pause before the next attempt to follow a daemon that does not listen yet.
-const TRY_AGAIN_AFTER: Duration = Duration::from_millis(5);
-/// Events come in groups, one for each worker, direction and link.
-const GROUP: Duration = Duration::from_millis(2);
+/// Pause between two statuses: a daemon has other work, too.
+const LOOK_AGAIN_AFTER: Duration = Duration::from_millis(10);
 
 /// How the bundles of a topology are started.
 #[derive(Clone, Debug)]
@@ -215,11 +210,10 @@ impl<'a> Bundle<'a> {
         process::run(self.host.command(&self.program).args(arguments))
     }
 
-    /// Waits until the daemon's status is as wanted; looks at it when something has happened, and now and then.
+    /// Waits until the daemon's status is as wanted.
     pub fn wait_until(&mut self, what: &str, wanted: impl Fn(&Status) -> bool) -> Result<Status> {
         let deadline = Instant::now() + FIND_EACH_OTHER;
-        let (at, device) = (self.host.name(), self.device.clone());
-        let mut news = News::of(self.host, &device);
+        let at = self.host.name();
         loop {
             self.still_running()?;
             let is_late = Instant::now() >= deadline;
@@ -231,7 +225,7 @@ impl<'a> Bundle<'a> {
                 Err(silence) if is_late => {
                     return Err(silence.context(format!("{what} at {at}: not within {FIND_EACH_OTHER:?}")));
                 }
-                _ => news.wait(),
+                _ => thread::sleep(LOOK_AGAIN_AFTER),
             }
         }
     }
@@ -281,39 +275,6 @@ impl<'a> Bundle<'a> {
             }
             None => bail!("the daemon of {} has ended", self.host.name()),
         }
-    }
-}
-
-/// What the bundle `device` of `host` tells of itself, followed from the first wait on.
-struct News<'a> {
-    host: &'a Namespace,
-    device: &'a str,
-    events: Option<UnixStream>,
-}
-
-impl<'a> News<'a> {
-    fn of(host: &'a Namespace, device: &'a str) -> News<'a> {
-        News { host, device, events: None }
-    }
-
-    /// Returns when something has happened, and after a short time in any case.
-    fn wait(&mut self) {
-        let Some(events) = &mut self.events else {
-            self.events = self.follow();
-            return thread::sleep(TRY_AGAIN_AFTER);
-        };
-        match events.read(&mut [0; 64 << 10]) {
-            Ok(1..) => thread::sleep(GROUP),
-            Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => {}
-            Ok(0) | Err(_) => self.events = None,
-        }
-    }
-
-    fn follow(&self) -> Option<UnixStream> {
-        let opened = self.host.enter(|| open_request(self.device, &Request::Follow)).ok()?;
-        let events = opened.ok()?;
-        events.set_read_timeout(Some(LOOK_AGAIN_AFTER)).ok()?;
-        Some(events)
     }
 }
 
