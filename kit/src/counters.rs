@@ -2,10 +2,11 @@
 
 use std::thread::available_parallelism;
 
-use crate::usual::*;
 use nix::unistd::{SysconfVar, sysconf};
 use rustix::io::Errno;
 use rustix::process::{getpriority_process, setpriority_process};
+
+use crate::usual::*;
 
 /// Bytes that each of `nics` has received since it was made, read at one moment.
 pub fn received_bytes<const N: usize>(namespace: &Namespace, nics: [&str; N]) -> Result<[u64; N]> {

@@ -3,11 +3,12 @@
 use std::io::{Read, Write};
 use std::thread::available_parallelism;
 
-use crate::usual::*;
 use nix::sched::{CpuSet, sched_getaffinity};
 use nix::unistd::Pid;
 use rustix::system::{sysinfo, uname};
 use serde::{Deserialize, Serialize};
+
+use crate::usual::*;
 
 /// The machine and the state of the source.
 #[derive(Clone, Debug, Serialize, Deserialize)]

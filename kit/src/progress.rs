@@ -3,10 +3,11 @@
 //! On a terminal the current step and its seconds stand on one line that is rewritten; elsewhere each step is a line. A step that is
 //! not over in its time ends the program, and with process 1 of a sandbox all that it has started: no run hangs for ever.
 
-use crate::usual::*;
 use std::io::{IsTerminal, Write, stderr};
 use std::process;
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
+
+use crate::usual::*;
 
 const CLEAR: &str = "\r\x1b[K";
 const TICK: Duration = Duration::from_millis(500);

@@ -1,9 +1,10 @@
 //! etcd on a host, over TLS: who asks it needs a certificate of the authority that vouches for it.
 
-use crate::usual::*;
 use base64ct::{Base64, Encoding};
 use rcgen::{BasicConstraints, CertificateParams, DistinguishedName, DnType, IsCa, Issuer, KeyPair};
 use tempfile::TempDir;
+
+use crate::usual::*;
 
 const PORT: u16 = 2379;
 const HEALTHY_WITHIN: Duration = Duration::from_secs(30);
