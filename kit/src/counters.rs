@@ -13,8 +13,7 @@ pub fn received_bytes<const N: usize>(namespace: &Namespace, nics: [&str; N]) ->
     let table = read(namespace, "dev")?;
     let mut received = [0; N];
     for (bytes, nic) in received.iter_mut().zip(nics) {
-        *bytes = device_column(&table, nic, RECEIVED_BYTES)
-            .with_context(|| format!("no NIC {nic} in {}", namespace.name()))?;
+        *bytes = of_device(namespace, &table, nic, RECEIVED_BYTES)?;
     }
     Ok(received)
 }
@@ -22,20 +21,18 @@ pub fn received_bytes<const N: usize>(namespace: &Namespace, nics: [&str; N]) ->
 /// Frames that `nics` have sent and received together since they were made.
 pub fn packets(namespace: &Namespace, nics: &[String]) -> Result<[u64; 2]> {
     let table = read(namespace, "dev")?;
-    let sum = |column| {
-        let of = |nic: &String| {
-            device_column(&table, nic, column)
-                .with_context(|| format!("no NIC {nic} in {}", namespace.name()))
-        };
-        nics.iter().map(of).sum::<Result<u64>>()
-    };
+    let sum = |column| nics.iter().map(|nic| of_device(namespace, &table, nic, column)).sum::<Result<u64>>();
     Ok([sum(SENT_PACKETS)?, sum(RECEIVED_PACKETS)?])
 }
 
 /// Frames that `device` should have sent and dropped: its queue was full.
 pub fn queue_drops(namespace: &Namespace, device: &str) -> Result<u64> {
-    device_column(&read(namespace, "dev")?, device, QUEUE_DROPS)
-        .with_context(|| format!("no device {device} in {}", namespace.name()))
+    of_device(namespace, &read(namespace, "dev")?, device, QUEUE_DROPS)
+}
+
+fn of_device(namespace: &Namespace, table: &str, device: &str, column: usize) -> Result<u64> {
+    let count = device_column(table, device, column);
+    count.with_context(|| format!("no device {device} in {}", namespace.name()))
 }
 
 /// The counter `name` of the group `group`, for example `Tcp` and `RetransSegs`.
