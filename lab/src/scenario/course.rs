@@ -42,6 +42,15 @@ impl Condition {
         Condition { quality, black_hole: false, hosts: BTreeSet::new() }
     }
 
+    /// Whether a wire does the same to frames under the other one.
+    pub(super) fn is_same_wire(&self, other: &Condition) -> bool {
+        let mute = |condition: &Condition| -> Vec<u8> {
+            let hosts = condition.hosts.iter().filter(|(kind, _)| *kind == FaultKind::OneWay);
+            hosts.map(|(_, host)| *host).collect()
+        };
+        (self.quality, self.black_hole, mute(self)) == (other.quality, other.black_hole, mute(other))
+    }
+
     fn at(scenario: &Scenario, link: usize, time: Duration) -> Condition {
         let lasts = |fault: &&Fault| fault.begins <= time && fault.ends.is_none_or(|ends| ends > time);
         let faults = faults_of(scenario, link).filter(lasts);

@@ -217,7 +217,10 @@ impl<'a> Run<'a> {
             bundles[usize::from(*host)].ask(&["policy", DEVICE, policy.name()])?;
         }
         if self.topology.plan().wiring == Wiring::Emulator {
-            self.impair(*link, after)?;
+            // A NIC that is gone takes no orders.
+            if !before.is_same_wire(after) {
+                self.impair(*link, after)?;
+            }
         } else if after.black_hole && !before.black_hole {
             self.topology.kill_switch(*link)?;
         } else if before.black_hole && !after.black_hole {
