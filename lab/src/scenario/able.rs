@@ -218,6 +218,14 @@ mod tests {
     }
 
     #[test]
+    fn who_has_no_daemon_cannot_lose_it() {
+        let killed = scenario(&format!("{TCP}[[fault]]\nkind = \"killed\"\nbegins = \"1 s\"\n"));
+        assert!(place_lacks(&killed, Place::Sim).is_some_and(|why| why.contains("neither daemons")));
+        assert_eq!(place_lacks(&killed, Place::Namespaces), None);
+        assert!(contestant_lacks(&killed, Contestant::BestLink, Place::Namespaces).is_some());
+    }
+
+    #[test]
     fn mptcp_is_for_connections_from_the_first_host_to_the_second() {
         let lacks = |more: &str, place| contestant_lacks(&scenario(more), Contestant::Mptcp, place);
         assert_eq!(lacks(TCP, Place::Namespaces), None);

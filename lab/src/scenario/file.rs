@@ -15,6 +15,8 @@ use crate::prelude::*;
 const QUIET_MAX: Duration = Duration::from_secs(60);
 /// Conditions are compared for every fault of a link.
 const RANDOM_MAX: u64 = 5_000;
+const KINDS_OF_LINKS: &str =
+    "black-hole, one-way, cable, rate, delay, jitter, loss, corruption, nic-down, nic-gone, link-out";
 const KINDS_OF_HOSTS: &str = "one-way, cable, nic-down, nic-gone, link-out, killed, halted, policy";
 /// IPv6 needs 1,280 bytes (RFC 8200), and larger links than of 9,000 are rare.
 const MTU: RangeInclusive<u64> = 1_280..=9_000;
@@ -287,7 +289,7 @@ impl Check<'_> {
         let (of_host, of_link) = (fault.kind.is_of_host(), !fault.kind.is_of_daemon());
         self.key_of(KINDS_OF_HOSTS, spot("host"), fault.host.is_some(), of_host, None);
         self.key_of(
-            "those of links",
+            KINDS_OF_LINKS,
             spot("link"),
             fault.link.is_some(),
             of_link,
