@@ -3,18 +3,10 @@
 //! Each link keeps the switch of its own that it has for everyone, with two exceptions: LACP needs switches that pass its
 //! frames on, and balance-tlb and balance-alb, whose NICs send for one another, need switches that are joined.
 
-use std::fs;
-use std::net::Ipv4Addr;
-use std::time::Duration;
-
-use anyhow::{Context, Result, ensure};
-
-use crate::clock::wait_for;
-use crate::netns::Namespace;
+use crate::counters;
 use crate::topology::{self, Topology, nic};
-use crate::{counters, process};
+use crate::usual::*;
 
-/// Name of the device on every host.
 const DEVICE: &str = "agg0";
 /// How bonds look after their NICs' carrier, every so many milliseconds: the kernel's documentation proposes it.
 const MONITOR: &str = "miimon 100";
@@ -24,9 +16,6 @@ const WHOLE_WITHIN: Duration = Duration::from_secs(20);
 const LACP_FRAMES: &str = "0x4";
 
 /// Address of `host` on its device.
-///
-/// # Panics
-/// More than 254 hosts.
 pub fn address(host: usize) -> Ipv4Addr {
     Ipv4Addr::new(10, 2, 0, u8::try_from(host + 1).expect("a plan has at most 99 hosts"))
 }
@@ -87,7 +76,6 @@ pub fn team(topology: &Topology) -> Result<()> {
     Ok(())
 }
 
-/// Puts the NICs of `host` into its device.
 fn gather(host: &Namespace, number: usize, nics: &[String]) -> Result<()> {
     for nic in nics {
         host.ip(&format!("link set {nic} down"))?;

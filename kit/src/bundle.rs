@@ -2,25 +2,19 @@
 
 use std::ffi::OsString;
 use std::fs::File;
-use std::io::{self, ErrorKind, Read, Write};
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
-use std::os::unix::net::UnixStream;
-use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
-use std::{env, thread};
+use std::io::Write;
+use std::net::Ipv6Addr;
 
-use anyhow::{Context, Result, bail};
 use clap::Args;
 use nix::sys::signal::Signal;
-use tabane_api::{Request, open_request};
+use tabane_api::Request;
 use tempfile::{NamedTempFile, TempDir};
 
-use crate::netns::Namespace;
 use crate::prerequisites::require_daemon;
-use crate::process::{self, Ending, Process};
 use crate::rate::Bitrate;
 use crate::status::{Questions, Status};
 use crate::topology::Topology;
+use crate::usual::*;
 
 /// Name of the device on every host.
 pub const DEVICE: &str = "tb0";
@@ -30,12 +24,8 @@ const KEY: &str = "746865206c6162206b65657073206e6f626f6479206f7574206f662068657
 /// seconds to load a program.
 const FIND_EACH_OTHER: Duration = Duration::from_secs(30);
 
-/// Longest wait: counters and estimates change without an event.
-const LOOK_AGAIN_AFTER: Duration = Duration::from_millis(20);
-/// Pause before the next attempt to follow a daemon that does not listen yet.
-const TRY_AGAIN_AFTER: Duration = Duration::from_millis(5);
-/// Events come in groups, one for each worker, direction and link.
-const GROUP: Duration = Duration::from_millis(2);
+/// Pause between two statuses: a daemon has other work, too.
+const LOOK_AGAIN_AFTER: Duration = Duration::from_millis(10);
 
 /// How the bundles of a topology are started.
 #[derive(Clone, Debug)]
@@ -67,13 +57,11 @@ pub enum Protection {
 #[derive(Debug)]
 pub struct Bundle<'a> {
     host: &'a Namespace,
-    /// Name of its device.
     device: String,
     program: PathBuf,
     /// Arguments of the program, for another start.
     arguments: Vec<String>,
     process: Option<Process>,
-    /// The key file, as long as the daemon may read it.
     _key: Option<NamedTempFile>,
 }
 
@@ -222,11 +210,10 @@ impl<'a> Bundle<'a> {
         process::run(self.host.command(&self.program).args(arguments))
     }
 
-    /// Waits until the daemon's status is as wanted; looks at it when something has happened, and now and then.
+    /// Waits until the daemon's status is as wanted.
     pub fn wait_until(&mut self, what: &str, wanted: impl Fn(&Status) -> bool) -> Result<Status> {
         let deadline = Instant::now() + FIND_EACH_OTHER;
-        let (at, device) = (self.host.name(), self.device.clone());
-        let mut news = News::of(self.host, &device);
+        let at = self.host.name();
         loop {
             self.still_running()?;
             let is_late = Instant::now() >= deadline;
@@ -238,7 +225,7 @@ impl<'a> Bundle<'a> {
                 Err(silence) if is_late => {
                     return Err(silence.context(format!("{what} at {at}: not within {FIND_EACH_OTHER:?}")));
                 }
-                _ => news.wait(),
+                _ => thread::sleep(LOOK_AGAIN_AFTER),
             }
         }
     }
@@ -291,40 +278,6 @@ impl<'a> Bundle<'a> {
     }
 }
 
-/// What the bundle `device` of `host` tells of itself, followed from the first wait on.
-struct News<'a> {
-    host: &'a Namespace,
-    device: &'a str,
-    events: Option<UnixStream>,
-}
-
-impl<'a> News<'a> {
-    fn of(host: &'a Namespace, device: &'a str) -> News<'a> {
-        News { host, device, events: None }
-    }
-
-    /// Returns when something has happened, and after a short time in any case.
-    fn wait(&mut self) {
-        let Some(events) = &mut self.events else {
-            self.events = self.follow();
-            return thread::sleep(TRY_AGAIN_AFTER);
-        };
-        match events.read(&mut [0; 64 << 10]) {
-            Ok(1..) => thread::sleep(GROUP),
-            Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => {}
-            Ok(0) | Err(_) => self.events = None,
-        }
-    }
-
-    fn follow(&self) -> Option<UnixStream> {
-        let opened = self.host.enter(|| open_request(self.device, &Request::Follow)).ok()?;
-        let events = opened.ok()?;
-        events.set_read_timeout(Some(LOOK_AGAIN_AFTER)).ok()?;
-        Some(events)
-    }
-}
-
-/// A file with the key; only its owner may read it.
 fn key_file() -> io::Result<NamedTempFile> {
     let mut file = NamedTempFile::new()?;
     writeln!(file, "{KEY}")?;
@@ -332,17 +285,11 @@ fn key_file() -> io::Result<NamedTempFile> {
 }
 
 /// IPv4 address of host `number` on the device.
-///
-/// # Panics
-/// More than 254 hosts.
 pub fn address(number: usize) -> IpAddr {
     IpAddr::V4(Ipv4Addr::new(10, 77, 0, u8::try_from(number + 1).expect("a plan has at most 99 hosts")))
 }
 
 /// IPv6 address of host `number` on the device.
-///
-/// # Panics
-/// More than 65,534 hosts.
 pub fn address_v6(number: usize) -> IpAddr {
     let host = u16::try_from(number + 1).expect("a plan has at most 99 hosts");
     IpAddr::V6(Ipv6Addr::new(0xfd77, 0, 0, 0, 0, 0, 0, host))

@@ -1,23 +1,19 @@
 //! The kernel's own counters of a namespace: bytes per NIC, TCP and MPTCP events.
 
-use std::fs;
 use std::thread::available_parallelism;
 
-use anyhow::{Context, Result};
 use nix::unistd::{SysconfVar, sysconf};
 use rustix::io::Errno;
 use rustix::process::{getpriority_process, setpriority_process};
 
-use crate::clock::monotonic_ns;
-use crate::netns::Namespace;
+use crate::usual::*;
 
 /// Bytes that each of `nics` has received since it was made, read at one moment.
 pub fn received_bytes<const N: usize>(namespace: &Namespace, nics: [&str; N]) -> Result<[u64; N]> {
     let table = read(namespace, "dev")?;
     let mut received = [0; N];
     for (bytes, nic) in received.iter_mut().zip(nics) {
-        *bytes = device_column(&table, nic, RECEIVED_BYTES)
-            .with_context(|| format!("no NIC {nic} in {}", namespace.name()))?;
+        *bytes = of_device(namespace, &table, nic, RECEIVED_BYTES)?;
     }
     Ok(received)
 }
@@ -25,20 +21,18 @@ pub fn received_bytes<const N: usize>(namespace: &Namespace, nics: [&str; N]) ->
 /// Frames that `nics` have sent and received together since they were made.
 pub fn packets(namespace: &Namespace, nics: &[String]) -> Result<[u64; 2]> {
     let table = read(namespace, "dev")?;
-    let sum = |column| {
-        let of = |nic: &String| {
-            device_column(&table, nic, column)
-                .with_context(|| format!("no NIC {nic} in {}", namespace.name()))
-        };
-        nics.iter().map(of).sum::<Result<u64>>()
-    };
+    let sum = |column| nics.iter().map(|nic| of_device(namespace, &table, nic, column)).sum::<Result<u64>>();
     Ok([sum(SENT_PACKETS)?, sum(RECEIVED_PACKETS)?])
 }
 
 /// Frames that `device` should have sent and dropped: its queue was full.
 pub fn queue_drops(namespace: &Namespace, device: &str) -> Result<u64> {
-    device_column(&read(namespace, "dev")?, device, QUEUE_DROPS)
-        .with_context(|| format!("no device {device} in {}", namespace.name()))
+    of_device(namespace, &read(namespace, "dev")?, device, QUEUE_DROPS)
+}
+
+fn of_device(namespace: &Namespace, table: &str, device: &str, column: usize) -> Result<u64> {
+    let count = device_column(table, device, column);
+    count.with_context(|| format!("no device {device} in {}", namespace.name()))
 }
 
 /// The counter `name` of the group `group`, for example `Tcp` and `RetransSegs`.
@@ -190,23 +184,6 @@ mod tests {
     #[test]
     fn busy_time_leaves_out_idle_wait_and_steal() {
         assert_eq!(machine_ticks("cpu  1 2 4 1000 2000 8 16 4000 9 9\ncpu0 1\n"), Some(31));
-    }
-
-    #[test]
-    fn time_of_this_process_grows() {
-        let pid = [std::process::id()];
-        let before = Usage::now(&pid).unwrap();
-        let used = Usage::now(&pid).unwrap().since(before);
-        assert!(used.machine_seconds >= 0.0 && used.processes_seconds >= 0.0);
-        assert!(exact_seconds(pid[0]).unwrap() > 0.0);
-    }
-
-    #[test]
-    fn who_sleeps_is_not_busy_all_the_time_and_errors_are_handed_on() {
-        let (three, busy) = busy_during(|| Ok(3)).unwrap();
-        assert_eq!(three, 3);
-        assert!(busy >= 0.0);
-        assert!(busy_during(|| -> Result<()> { anyhow::bail!("no") }).is_err());
     }
 
     #[test]

@@ -13,20 +13,18 @@
 
 pub mod frame;
 mod line;
-mod pump;
 
-use std::sync::Arc;
-use std::sync::mpsc::{Sender, channel};
-use std::thread::JoinHandle;
-use std::time::Duration;
+use std::sync::mpsc::{Receiver, Sender, TryRecvError, channel};
 
-use anyhow::{Context, Result};
-use tabane_io::{PacketSocket, Waker};
+use nix::errno::Errno;
+use nix::sys::prctl::set_timerslack;
+use rustix::process::setpriority_process;
+use tabane_io::packet::FRAME_MAX;
+use tabane_io::{Interest, PacketSocket, Poll, Ready, Waker, now_ns};
 
-use crate::clock::{Moment, monotonic_ns};
-use crate::netns::{Namespace, joined};
 use crate::rate::Bitrate;
-use pump::{Command, Pump};
+use crate::usual::*;
+use line::Line;
 
 /// What became of the frames of one direction; a superframe counts as the frames that it is on the wire.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -51,7 +49,8 @@ pub struct Counters {
 /// A wire at work; dropping it ends it.
 #[derive(Debug)]
 pub struct Emulator {
-    commands: Sender<Command>,
+    /// `None` once it is told to end.
+    commands: Option<Sender<Command>>,
     waker: Arc<Waker>,
     thread: Option<JoinHandle<Result<()>>>,
 }
@@ -63,46 +62,50 @@ impl Emulator {
         let (commands, received) = channel();
         let pump = namespace.enter(|| Pump::new(names, seed, received, Arc::clone(&waker)))??;
         let thread = namespace.spawn("emulator", move || pump.run())?;
-        Ok(Emulator { commands, waker, thread: Some(thread) })
+        Ok(Emulator { commands: Some(commands), waker, thread: Some(thread) })
     }
 
     /// Changes one direction.
     pub fn set(&self, direction: Direction, impairment: Impairment) -> Result<Moment> {
-        let mut changes = [None; 2];
-        changes[direction as usize] = Some(impairment);
-        self.change(|done| Command::Set(Box::new(changes), done))
+        self.change(move |lines| lines[direction as usize].set(impairment))
     }
 
     /// Changes both directions at one moment.
     pub fn set_both(&self, impairment: Impairment) -> Result<Moment> {
-        self.change(|done| Command::Set(Box::new([Some(impairment); 2]), done))
+        self.change(move |lines| lines.iter_mut().for_each(|line| line.set(impairment)))
+    }
+
+    /// Sets the black hole of both directions and leaves the rest as it is.
+    pub fn set_black_hole(&self, black_hole: bool) -> Result<Moment> {
+        self.change(move |lines| lines.iter_mut().for_each(|line| line.set_black_hole(black_hole)))
     }
 
     /// What became of the frames of `direction` so far.
     pub fn counters(&self, direction: Direction) -> Result<Counters> {
-        Ok(self.ask(Command::Count)?[direction as usize])
+        self.ask(move |pump| pump.counters(direction))?
     }
 
     /// Joins the NIC `name` of `namespace` at `end`, 0 or 1, in the place of one that is gone.
     pub fn plug(&self, namespace: &Namespace, end: usize, name: &str) -> Result<()> {
         let socket = namespace.enter(|| open(name))??;
-        self.ask(|done| Command::Plug(end, socket, done))
+        self.ask(move |pump| pump.plug(end, socket))?
     }
 
-    /// Sets the black hole of both directions and leaves the rest as it is.
-    pub fn set_black_hole(&self, black_hole: bool) -> Result<Moment> {
-        self.change(|done| Command::BlackHole(black_hole, done))
-    }
-
-    fn change(&self, command: impl FnOnce(Sender<u64>) -> Command) -> Result<Moment> {
+    fn change(&self, work: impl FnOnce(&mut [Line; 2]) + Send + 'static) -> Result<Moment> {
         let before_ns = monotonic_ns()?;
-        Ok(Moment { before_ns, after_ns: self.ask(command)? })
+        let after_ns = self.ask(move |pump| {
+            work(&mut pump.lines);
+            now_ns()
+        })?;
+        Ok(Moment { before_ns, after_ns })
     }
 
-    /// Gives a command and waits for its answer.
-    fn ask<T>(&self, command: impl FnOnce(Sender<T>) -> Command) -> Result<T> {
+    /// Has the thread do `work` between two frames, and waits for what comes of it.
+    fn ask<T: Send + 'static>(&self, work: impl FnOnce(&mut Pump) -> T + Send + 'static) -> Result<T> {
         let (answer, answered) = channel();
-        self.commands.send(command(answer)).ok().context("the emulator has ended")?;
+        let command: Command = Box::new(move |pump| drop(answer.send(work(pump))));
+        let is_sent = self.commands.as_ref().is_some_and(|commands| commands.send(command).is_ok());
+        ensure!(is_sent, "the emulator has ended");
         self.waker.wake()?;
         answered.recv().context("the emulator has ended")
     }
@@ -111,8 +114,7 @@ impl Emulator {
 impl Drop for Emulator {
     fn drop(&mut self) {
         let Some(thread) = self.thread.take() else { return };
-        // Nobody listens when the thread has ended already, of which joining tells.
-        self.commands.send(Command::Stop).ok();
+        self.commands = None;
         if let Err(error) = self.waker.wake().map_err(Into::into).and_then(|()| joined(thread)) {
             eprintln!("an emulated wire broke: {error:#}");
         }
@@ -124,6 +126,133 @@ fn open(name: &str) -> Result<PacketSocket> {
     let socket = PacketSocket::open(name)?;
     socket.stamp().context("SO_TIMESTAMPNS")?;
     Ok(socket)
+}
+
+// The thread: two packet sockets, a line from each to the other, and a timer.
+//
+// It sleeps to the nanosecond that the kernel grants; what is due within [`SPIN_NS`] is waited for awake. A frame counts
+// from when it came in, not from when this thread woke up for it.
+
+/// Most frames taken from one side before the other side and the clock are looked at.
+const BATCH: usize = 64;
+const SPIN_NS: u64 = 5_000;
+/// A wire waits for no processor: it goes before the daemons.
+const NICENESS: i32 = -20;
+/// Poll token of the waker; the sides have 0 and 1.
+const COMMAND: u64 = 2;
+
+/// What is done between two frames.
+type Command = Box<dyn FnOnce(&mut Pump) + Send>;
+
+/// Moves frames between two NICs as long as somebody may command it.
+struct Pump {
+    sides: [PacketSocket; 2],
+    /// Of each side, what its frames go through to the other.
+    lines: [Line; 2],
+    commands: Receiver<Command>,
+    waker: Arc<Waker>,
+    poll: Poll,
+    frame: Vec<u8>,
+}
+
+impl Pump {
+    /// Between the NICs `names` of this thread's namespace.
+    fn new(names: [&str; 2], seed: u64, commands: Receiver<Command>, waker: Arc<Waker>) -> Result<Pump> {
+        let sides = [open(names[0])?, open(names[1])?];
+        let poll = Poll::new()?;
+        poll.add(&sides[0], 0, Interest::Read)?;
+        poll.add(&sides[1], 1, Interest::Read)?;
+        poll.add(&*waker, COMMAND, Interest::Read)?;
+        let lines = [Line::new(seed), Line::new(seed.wrapping_add(1))];
+        Ok(Pump { sides, lines, commands, waker, poll, frame: vec![0; FRAME_MAX] })
+    }
+
+    /// Runs until nobody commands it any more.
+    fn run(mut self) -> Result<()> {
+        set_timerslack(1).context("PR_SET_TIMERSLACK")?;
+        // Where it is not allowed, daemons go first, which shows as late frames.
+        setpriority_process(None, NICENESS).ok();
+        loop {
+            let timeout = self.timeout();
+            let mut is_ready = [false; 3];
+            for Ready { token, readable, error, .. } in self.poll.wait(timeout)? {
+                is_ready[usize::try_from(token)?] = readable || error;
+            }
+            if is_ready[2] && !self.obey()? {
+                return Ok(());
+            }
+            for side in [0, 1] {
+                if is_ready[side] {
+                    self.take_in(side)?;
+                }
+                self.let_out(side);
+            }
+        }
+    }
+
+    /// Until the next frame is due; `None`: none is on the way.
+    fn timeout(&self) -> Option<Duration> {
+        let next_ns = self.lines.iter().filter_map(Line::next_ns).min()?;
+        let left_ns = next_ns.saturating_sub(now_ns());
+        Some(Duration::from_nanos(left_ns.saturating_sub(SPIN_NS)))
+    }
+
+    /// Does what was commanded; `false`: nobody commands it any more.
+    fn obey(&mut self) -> Result<bool> {
+        self.waker.clear()?;
+        loop {
+            match self.commands.try_recv() {
+                Ok(command) => command(self),
+                Err(TryRecvError::Empty) => return Ok(true),
+                Err(TryRecvError::Disconnected) => return Ok(false),
+            }
+        }
+    }
+
+    /// What became of the frames of `direction`, with those that never got in.
+    fn counters(&mut self, direction: Direction) -> Result<Counters> {
+        let (side, line) = (&self.sides[direction as usize], &mut self.lines[direction as usize]);
+        line.count_overruns(side.take_overruns()?);
+        Ok(line.counters())
+    }
+
+    fn plug(&mut self, side: usize, socket: PacketSocket) -> Result<()> {
+        self.poll.add(&socket, side as u64, Interest::Read)?;
+        self.sides[side] = socket;
+        Ok(())
+    }
+
+    /// Takes frames from `side`; those that nothing holds up go out at once.
+    fn take_in(&mut self, side: usize) -> Result<()> {
+        for _ in 0..BATCH {
+            let (length, ago) = match self.sides[side].receive_stamped(&mut self.frame) {
+                Ok(received) => received,
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(()),
+                Err(error) if error.raw_os_error() == Some(Errno::ENETDOWN as i32) => continue,
+                Err(error) => return Err(error).context("receiving a frame"),
+            };
+            let frame = &mut self.frame[..length];
+            let came_ns = now_ns() - u64::try_from(ago.as_nanos())?;
+            if self.lines[side].arrive(came_ns, frame) {
+                send(&self.sides[1 - side], &mut self.lines[side], frame);
+            }
+        }
+        Ok(())
+    }
+
+    /// Sends what has come through the line of `side` by now.
+    fn let_out(&mut self, side: usize) {
+        let now_ns = now_ns();
+        while let Some(frame) = self.lines[side].depart(now_ns) {
+            send(&self.sides[1 - side], &mut self.lines[side], &frame);
+        }
+    }
+}
+
+/// A NIC that is down or full loses the frame, as real ones do.
+fn send(to: &PacketSocket, line: &mut Line, frame: &[u8]) {
+    let sent = to.send(frame);
+    line.count_sent(frame, sent.is_ok());
 }
 
 // What a wire does to frames, as data.

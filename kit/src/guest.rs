@@ -18,18 +18,15 @@ mod errand;
 mod machine;
 pub mod pair;
 
-use std::fs;
-use std::path::{Path, PathBuf};
-use std::thread::{self, available_parallelism};
-use std::time::{Duration, Instant};
+use std::thread::available_parallelism;
 
-use anyhow::{Context, Result, bail};
-use clap::{Args, ValueEnum};
+use clap::Args;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use crate::prerequisites::Missing;
 use crate::progress;
+use crate::usual::*;
 use errand::Errand;
 use machine::Machine;
 
@@ -58,15 +55,12 @@ pub struct Flags {
 /// A guest that can be booted.
 #[derive(Clone, Debug)]
 pub struct Guest {
-    /// virtme-ng's command that boots.
     virtme: PathBuf,
     /// Where the kernel package is unpacked.
     root: PathBuf,
-    /// Version of the kernel.
     version: String,
     /// What it finds in its working directory: names and texts.
     files: Vec<(&'static str, String)>,
-    /// Number of its processors.
     processors: usize,
     /// Memory that it shares with this machine.
     window: Option<Window>,
@@ -87,7 +81,7 @@ pub struct Cable {
 }
 
 /// A NIC that QEMU emulates.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Model {
     /// Intel's 82574: it segments superframes of TCP and makes checksums.
     E1000e,
@@ -96,7 +90,6 @@ pub enum Model {
 }
 
 impl Model {
-    /// What QEMU calls it.
     const fn device(self) -> &'static str {
         match self {
             Model::E1000e => "e1000e",
@@ -243,7 +236,6 @@ impl Guest {
         Ok(Visit::new(machine, errand, &self.version))
     }
 
-    /// The kernel's image.
     fn image(&self) -> PathBuf {
         self.root.join(format!("boot/vmlinuz-{}", self.version))
     }

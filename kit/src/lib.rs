@@ -27,6 +27,7 @@ pub mod status;
 pub mod strip;
 pub mod systemd;
 pub mod topology;
+mod usual;
 pub mod workload;
 
 pub use tabane_netns::{self as netns, needs as prerequisites, process};

@@ -6,12 +6,10 @@
 use std::io::{IsTerminal, Write, stderr};
 use std::process;
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
-use std::thread::{self, JoinHandle};
-use std::time::{Duration, Instant};
 
-/// Clears the current line of a terminal.
+use crate::usual::*;
+
 const CLEAR: &str = "\r\x1b[K";
-/// How often the seconds are rewritten.
 const TICK: Duration = Duration::from_millis(500);
 /// How long a step may take beside what it was told to take: the longest, a table of simulations, takes minutes.
 pub const STEP_MAX: Duration = Duration::from_secs(3_600);

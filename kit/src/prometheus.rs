@@ -5,18 +5,13 @@
 
 use std::ffi::{OsStr, OsString};
 use std::io::Write;
-use std::path::Path;
-use std::process::{Command, Stdio};
-use std::time::Duration;
-use std::{env, fs, thread};
+use std::process::Stdio;
 
-use anyhow::{Context, Result, bail};
 use serde_json::Value;
 use tempfile::TempDir;
 
-use crate::netns::Namespace;
 use crate::prerequisites::{Missing, is_installed};
-use crate::process::{self, Process};
+use crate::usual::*;
 
 /// Where `make test` puts them, beside this crate.
 const PLACE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../target/tools/prometheus");
@@ -26,9 +21,7 @@ const MODULES: &str = "usr/lib/python3/dist-packages";
 const READ: &str = "import sys; from prometheus_client.openmetrics.parser import text_string_to_metric_families as parse; \
                     print(len(list(parse(sys.stdin.read()))))";
 
-/// Where the server listens.
 const ADDRESS: &str = "127.0.0.1:9090";
-/// Time until the server answers.
 const ANSWERS_WITHIN: Duration = Duration::from_secs(30);
 
 /// Checks that they are there.

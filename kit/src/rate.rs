@@ -56,9 +56,4 @@ mod tests {
         assert_eq!(Bitrate::mbit(2500).to_string(), "2.5 Gbit/s");
         assert_eq!(Bitrate::mbit(100).to_string(), "100 Mbit/s");
     }
-
-    #[test]
-    fn bytes_in_a_time() {
-        assert_eq!(Bitrate::gbit(1).bytes_in(8), 1_000_000);
-    }
 }

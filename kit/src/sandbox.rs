@@ -6,18 +6,14 @@
 //! with them all namespaces, NICs and mounts; process 1 asks to be killed when the process outside dies. So nothing
 //! outlives a run, even one that ends by SIGKILL.
 
-use std::env;
 use std::ffi::OsString;
-use std::fs::{self, Permissions};
+use std::fs::Permissions;
 use std::io::Read;
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixStream;
-use std::path::{Path, PathBuf};
-use std::process::{Command, ExitCode, id};
-use std::sync::Arc;
+use std::process::{ExitCode, id};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-use anyhow::{Context, Result};
 use nix::mount::{MntFlags, MsFlags, mount, umount2};
 use nix::net::if_::if_nametoindex;
 use nix::sched::CloneFlags;
@@ -31,6 +27,7 @@ use tempfile::{NamedTempFile, TempDir};
 
 use crate::netns::{NAMES, leave_the_world};
 use crate::prerequisites::{self, IP, Missing, TC, Tool};
+use crate::usual::*;
 
 /// Tells the inner program that it is the inner one.
 const MARK: &str = "TABANE_LAB_SANDBOX";

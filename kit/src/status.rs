@@ -27,9 +27,6 @@ pub trait Questions {
     }
 
     /// The counter `name`.
-    ///
-    /// # Panics
-    /// The daemon has none of that name.
     fn counter(&self, name: &str) -> u64;
 }
 

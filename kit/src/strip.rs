@@ -15,11 +15,9 @@ use std::io::{IsTerminal, Write as _, stdout};
 
 use rustix::termios::tcgetwinsize;
 
-/// Bars from empty to full.
 const BARS: [char; 9] = [' ', '▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
 /// Samples averaged into one line where there is no terminal.
 const PLAIN_EVERY: usize = 10;
-/// Width of label and number beside the bars.
 const BESIDE: usize = 26;
 
 /// The chart.
@@ -116,7 +114,7 @@ impl Strip {
 }
 
 /// The bar nearest to `sample`; something is never drawn as nothing.
-pub fn bar(sample: f64, full: f64) -> char {
+fn bar(sample: f64, full: f64) -> char {
     let eighths = sample / full * 8.0;
     let height = (1..BARS.len()).rev().find(|height| eighths >= *height as f64 - 0.5);
     height.map_or(if eighths > 0.02 { BARS[1] } else { BARS[0] }, |height| BARS[height])

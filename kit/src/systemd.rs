@@ -5,20 +5,14 @@
 //! its value is dropped. Commands enter by `nsenter` and speak to the manager as root does.
 
 use std::ffi::OsStr;
-use std::fs::{self, Permissions};
+use std::fs::Permissions;
 use std::os::unix::fs::PermissionsExt;
-use std::path::{Path, PathBuf};
-use std::process::Command;
-use std::time::Duration;
 
-use anyhow::{Context, Result, ensure};
 use nix::mount::{MntFlags, MsFlags, mount, umount2};
 use tempfile::TempDir;
 
-use crate::clock::wait_for;
-use crate::netns::Namespace;
 use crate::prerequisites::{Missing, is_all_powerful};
-use crate::process::{self, Process};
+use crate::usual::*;
 
 /// Furnishes the container and becomes systemd.
 const BOOT: &str = include_str!("systemd/boot.sh");

@@ -15,14 +15,10 @@ mod fault;
 mod link;
 mod router;
 
-use std::net::Ipv4Addr;
-
-use anyhow::{Result, ensure};
-
 pub use crate::clock::Moment;
 use crate::emulator::Emulator;
 use crate::machine::processors;
-use crate::netns::Namespace;
+use crate::usual::*;
 pub use link::{LinkPlan, RouterPlan};
 pub use router::Pacer;
 
@@ -137,9 +133,6 @@ impl Topology {
     }
 
     /// Host `number`.
-    ///
-    /// # Panics
-    /// There is no such host.
     pub fn host(&self, number: usize) -> &Namespace {
         &self.hosts[number]
     }
@@ -150,9 +143,6 @@ impl Topology {
     }
 
     /// The switch of `link`, or what stands in its place.
-    ///
-    /// # Panics
-    /// There is none.
     pub fn switch(&self, link: usize) -> &Namespace {
         &self.switches[link]
     }
@@ -187,15 +177,11 @@ pub fn nic(link: usize) -> String {
     format!("eth{}", link + 1)
 }
 
-/// Name of the switch port to which `host` is plugged.
 fn port_name(host: usize) -> String {
     format!("port{}", host + 1)
 }
 
 /// Address of `host` on the bare `link`: 10.1.LINK.HOST, a network of 24 bits per link.
-///
-/// # Panics
-/// More than 254 hosts or links.
 pub fn address(link: usize, host: usize) -> Ipv4Addr {
     let octet = |number: usize| u8::try_from(number + 1).expect("a plan has at most 99 hosts and links");
     Ipv4Addr::new(10, 1, octet(link), octet(host))

@@ -17,19 +17,13 @@ pub mod transfer;
 pub mod watchers;
 pub mod web;
 
-use std::fs;
-use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener, TcpStream, UdpSocket};
-use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::net::{TcpListener, TcpStream, UdpSocket};
 
-use anyhow::{Context, Result};
 use serde_json::Value;
 use socket2::{Domain, Protocol, SockRef, Socket, Type};
 
-use crate::clock::wait_for;
-use crate::netns::Namespace;
 use crate::prerequisites::require_program;
-use crate::process::Process;
+use crate::usual::*;
 
 /// How long a connection may be silent before it counts as lost. TCP doubles its timeout with each try in vain: after some
 /// seconds without a path, as a daemon that was killed makes them, the next try may be as far away.
@@ -82,7 +76,6 @@ impl Stream {
     }
 }
 
-/// `stream` with bounded reads and writes.
 fn bounded(stream: TcpStream) -> Result<TcpStream> {
     stream.set_read_timeout(Some(SILENCE_MAX))?;
     stream.set_write_timeout(Some(SILENCE_MAX))?;
@@ -100,7 +93,6 @@ pub fn accept(listener: &TcpListener) -> Result<TcpStream> {
 /// Wanted receive buffer for datagrams; the kernel may grant less. What is measured is the path, not a short nap of the receiver.
 const RECEIVE_BUFFER_BYTES: usize = 4 << 20;
 
-/// A socket for datagrams at an address of a host.
 fn datagrams_at(host: &Namespace, at: SocketAddr) -> Result<UdpSocket> {
     let socket = host.enter(|| UdpSocket::bind(at))?.with_context(|| format!("binding to {at}"))?;
     SockRef::from(&socket).set_recv_buffer_size(RECEIVE_BUFFER_BYTES)?;
@@ -127,7 +119,6 @@ fn is_listening(host: &Namespace, port: u16) -> Result<bool> {
 const PORT: u16 = 7430;
 /// Time for a server to listen; an emulated machine takes seconds to load a program.
 const SERVES_WITHIN: Duration = Duration::from_secs(30);
-/// Time for a measurement of some seconds.
 const END_WITHIN: Duration = Duration::from_secs(120);
 
 /// A server at work, and the host that asks it.

@@ -5,11 +5,9 @@ use clap::{CommandFactory, Parser, Subcommand};
 use tabane_kit::report::Limits;
 use tabane_kit::sandbox::{self, Side};
 
-use crate::commands::{
-    attack, bench, compare, demo, engines, figures, guests, moderation, nics, soak, trace,
-};
+use crate::commands::{attack, bench, compare, demo, engines, figures, guests, moderation, nics};
 use crate::prelude::*;
-use crate::scenario::{self, Known};
+use crate::scenario::{self, Known, trace};
 
 /// Experiments with bundles in network namespaces; nothing outside them is touched.
 ///
@@ -38,7 +36,6 @@ enum Command {
 /// Makes [`Experiment`] of a table: variant, module, and what it needs besides the sandbox's own tools.
 macro_rules! experiments {
     ($($(#[doc = $doc:literal])* $variant:ident: $module:ident, $tools:expr;)*) => {
-        /// What runs in a sandbox.
         #[derive(Subcommand)]
         enum Experiment {
             $($(#[doc = $doc])* $variant($module::Options),)*
@@ -60,11 +57,11 @@ experiments! {
     Demo: demo, demo::TOOLS;
     Bench: bench, bench::TOOLS;
     Engines: engines, &[];
-    Soak: soak, &[];
     Attack: attack, &[];
     Guests: guests, guests::TOOLS;
     /// Two virtual machines with e1000e NICs that gather interrupts: one link, balance-rr and the bundle; about 6 minutes
     Moderation: moderation, moderation::TOOLS;
+    /// Two virtual machines with e1000e and with virtio NICs: a bare link, the kernel path and cells; about 10 minutes
     Nics: nics, nics::TOOLS;
 }
 
@@ -73,8 +70,7 @@ impl Experiment {
     fn run_apart(&self) -> Result<ExitCode> {
         // The NICs of a guest are not in a sandbox; nor is anything else in the guest that could come to harm.
         let is_inside = match self {
-            Experiment::Moderation(options) => options.is_inside(),
-            Experiment::Nics(options) => options.is_inside(),
+            Experiment::Moderation(options) | Experiment::Nics(options) => options.is_inside(),
             _ => false,
         };
         if !is_inside && let Side::Outside(code) = sandbox::enter(self.tools())? {

@@ -10,5 +10,3 @@ pub mod guests;
 pub mod moderation;
 pub mod nics;
 mod pair;
-pub mod soak;
-pub mod trace;

@@ -7,7 +7,7 @@
 //! 2. [`able`]: what a place cannot do, in one sentence.
 //! 3. [`contestant`]: who carries the flows.
 //! 4. [`course`] (with [`trace`]): what becomes of the links, step by step.
-//! 5. [`simulated`], [`measured`] (with its [`flows`], [`deaths`]): one run, from the links to the figures
+//! 5. [`simulated`], [`measured`] (with its [`random`], [`flows`], [`deaths`], [`vitals`]): one run, from the links to the figures
 //!    ([`figure`]).
 //! 6. [`summary`]: place beside place and case above case, against what is wanted.
 
@@ -21,12 +21,14 @@ mod file;
 mod flows;
 mod measured;
 mod plan;
+mod random;
 mod simulated;
 mod summary;
 #[cfg(test)]
 mod tests;
-mod trace;
+pub(crate) mod trace;
 mod units;
+mod vitals;
 
 use clap::Subcommand;
 use tabane_kit::sandbox::{self, Side};
@@ -38,7 +40,6 @@ pub(crate) use deaths::Faults;
 pub(crate) use figure::{Figure, Measure};
 use plan::{Place, Scenario};
 use summary::Found;
-pub(crate) use trace::MadeUp;
 
 /// What a guest needs besides the sandbox's own tools; the other places need none.
 const GUEST_TOOLS: &[Tool] = &[QEMU, MODPROBE, BUSYBOX];
@@ -47,10 +48,8 @@ const GUEST_TOOLS: &[Tool] = &[QEMU, MODPROBE, BUSYBOX];
 const BOOT_MAX: Duration = Duration::from_secs(180);
 const RUN_MAX: Duration = Duration::from_secs(180);
 const SLOWDOWN_MAX: u32 = 4;
-/// Name of the command, here and in the guest.
 const COMMAND: &str = "run";
 
-/// What the scenario is called in a guest.
 const GUEST_FILE: &str = "scenario.toml";
 
 /// An experiment from a file: simulated, measured in namespaces, measured in a guest, side by side
@@ -86,30 +85,15 @@ pub struct Manner {
     guest: guest::Flags,
 }
 
-/// A contestant in one place, and what came of it.
 #[derive(Debug, Serialize, Deserialize)]
 struct Seen {
     contestant: Contestant,
-    outcome: Outcome,
+    /// Its runs, or why it cannot.
+    runs: Result<Vec<Run>, String>,
 }
 
 /// One run's figures, or why it has none.
 type Run = Result<Vec<Measure>, String>;
-
-/// What came of a contestant in one place.
-#[derive(Debug, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-enum Outcome {
-    Ran(Vec<Run>),
-    /// It cannot, for this reason.
-    Unable(String),
-}
-
-impl Outcome {
-    fn runs(&self) -> Option<&[Run]> {
-        if let Outcome::Ran(runs) = self { Some(runs) } else { None }
-    }
-}
 
 /// Runs the scenarios of a file.
 pub fn run(options: &Options) -> Result<ExitCode> {
@@ -130,7 +114,6 @@ fn refuse(problems: &[tabane_config::problem::Problem]) -> ExitCode {
     ExitCode::from(2)
 }
 
-/// A text that is to be run.
 struct Experiment<'a> {
     /// Of its report.
     name: String,
@@ -194,7 +177,6 @@ impl Experiment<'_> {
         report.finish(Some(self.manner.json.as_deref().unwrap_or(&self.json)))
     }
 
-    /// All runs of all cases that are for a guest, in one.
     fn ask_guest(&self, cases: &[Case]) -> Result<Vec<Vec<Seen>>> {
         let mut arguments = [COMMAND, GUEST_FILE].map(String::from).to_vec();
         arguments.extend((!self.manner.places.is_empty()).then(|| format!("--in={}", Place::Guest.key())));
@@ -215,13 +197,11 @@ impl Experiment<'_> {
     }
 }
 
-/// When a run is over for certain.
 fn run_max(scenario: &Scenario, slowdown: u32) -> Duration {
     let turns = if scenario.in_turn { scenario.flows.len() } else { 1 };
     (RUN_MAX + scenario.duration * slowdown) * u32::try_from(turns).unwrap_or(u32::MAX)
 }
 
-/// Who is compared in the guest.
 fn in_guest(cases: &[Case]) -> impl Iterator<Item = Contestant> {
     let able = cases.iter().filter(|case| is_able(&case.scenario, Place::Guest));
     able.flat_map(|case| case.scenario.contestants.iter().copied())
@@ -256,12 +236,11 @@ impl Manner {
         let mut seen: Vec<Seen> = Vec::new();
         for contestant in &scenario.contestants {
             let lacks = able::contestant_lacks(scenario, *contestant, place);
-            let outcome = lacks.map_or_else(|| Outcome::Ran(Vec::new()), Outcome::Unable);
-            seen.push(Seen { contestant: *contestant, outcome });
+            seen.push(Seen { contestant: *contestant, runs: lacks.map_or(Ok(Vec::new()), Err) });
         }
         for run in 0..scenario.repeats {
-            for Seen { contestant, outcome } in &mut seen {
-                let Outcome::Ran(runs) = outcome else { continue };
+            for Seen { contestant, runs } in &mut seen {
+                let Ok(runs) = runs else { continue };
                 let dot = if case.name.is_empty() { "" } else { ", " };
                 let (place, key) = (place.key(), contestant.key());
                 let what =
@@ -317,7 +296,6 @@ macro_rules! known {
         }
 
         impl Known {
-            /// Its name, its text, and how it is run.
             const fn parts(&self) -> (&'static str, &'static str, &Manner) {
                 match self {
                     $(Known::$variant(manner) =>
@@ -347,6 +325,8 @@ known! {
     Rivals: "rivals";
     /// TCP over links whose queues stand in routers behind the NICs, unequal ones too: about 40 minutes
     Routers: "routers";
+    /// Random faults of links, NICs and daemons under connections of TCP, QUIC and UDP: 15 minutes
+    Soak: "soak";
     /// What a page, a scrape each second and `top` cost a bundle: pairs with and without, about 4 minutes
     Watching: "watching";
     /// A VLAN on the device beside the device itself, in a guest; about 6 minutes

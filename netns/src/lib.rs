@@ -137,9 +137,6 @@ impl Namespace {
     }
 
     /// The same for tests.
-    ///
-    /// # Panics
-    /// The namespace cannot be entered.
     pub fn run<T: Send>(&self, work: impl FnOnce() -> T + Send) -> T {
         self.enter(work).expect("who made a namespace may enter it")
     }
@@ -192,7 +189,6 @@ fn on_a_thread<T: Send>(work: impl FnOnce() -> T + Send) -> T {
     thread::scope(|scope| scope.spawn(work).join()).unwrap_or_else(|panic| resume_unwind(panic))
 }
 
-/// The file whose name is that of a namespace.
 fn path(name: &str) -> PathBuf {
     Path::new(NAMES).join(name)
 }
@@ -325,9 +321,6 @@ pub fn wait_for<T>(what: &str, limit: Duration, mut ready: impl FnMut() -> Resul
 }
 
 /// Asks `probe` until it yields a value, for 10 s.
-///
-/// # Panics
-/// It has not come, which is named by `what`.
 pub fn until<T>(what: &str, mut probe: impl FnMut() -> Option<T>) -> T {
     wait_for(what, READY_WITHIN, || Ok(probe())).unwrap_or_else(|missed| panic!("{missed}"))
 }

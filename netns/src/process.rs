@@ -17,7 +17,6 @@ use nix::unistd::Pid;
 
 use crate::{joined, wait_for};
 
-/// How long a program may take to heed SIGTERM.
 const HEED: Duration = Duration::from_secs(3);
 /// Most bytes kept of each output stream; an iperf3 report of a minute takes 1 MB.
 const KEPT_BYTES: usize = 16 << 20;
@@ -220,7 +219,6 @@ pub fn resident_mib(pid: u32) -> Result<f64> {
     Ok(resident_kilobytes(&status).unwrap_or(0) as f64 / 1024.0)
 }
 
-/// VmRSS of a process's status.
 fn resident_kilobytes(status: &str) -> Option<u64> {
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
     line.split_whitespace().next()?.parse().ok()

@@ -23,13 +23,11 @@ const ETHERNET: usize = 14;
 /// What a frame is on the wire.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Size {
-    /// Number of frames that it becomes there.
     pub(super) frames: u64,
     /// Their bytes, headers counted as often as they are sent.
     pub(super) bytes: u64,
 }
 
-/// What `frame` becomes on the wire.
 pub(super) fn size(frame: &[u8]) -> Size {
     let bytes = frame.len().saturating_sub(HEADER);
     match superframe_headers(frame) {
@@ -99,7 +97,6 @@ pub fn folded_sum(bytes: &[u8]) -> u16 {
     u16::try_from(sum).expect("the loop ends with 16 bits")
 }
 
-/// A field of the virtio header.
 fn field(frame: &[u8], place: Range<usize>) -> usize {
     let bytes = frame.get(place).and_then(|bytes| bytes.try_into().ok());
     bytes.map_or(0, |bytes| u16::from_ne_bytes(bytes).into())

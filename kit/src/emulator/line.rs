@@ -21,14 +21,12 @@ const STORED_BYTES_MAX: usize = 32 << 20;
 /// Times beyond this are not meant: 580 years.
 const NEVER_NS: u64 = u64::MAX;
 
-/// One direction.
 #[derive(Debug)]
 pub(super) struct Line {
     impairment: Impairment,
     random: StdRng,
     /// What waits for the rate: when its last bit leaves, in nanoseconds, and its bytes on the wire.
     queue: VecDeque<(u64, u64)>,
-    /// Bytes in `queue`.
     queued_bytes: u64,
     /// On the way, in the order in which they come out, with when that is, in nanoseconds.
     flying: VecDeque<(u64, Box<[u8]>)>,
@@ -38,7 +36,6 @@ pub(super) struct Line {
     landed_since_ns: u64,
     /// How many of `landed` have been told of and may depart.
     told: usize,
-    /// Bytes in `flying` and `landed`.
     stored_bytes: usize,
     /// When the latest frame comes out, in nanoseconds.
     latest_ns: u64,
@@ -63,7 +60,6 @@ impl Line {
         }
     }
 
-    /// From now on frames suffer `impairment`.
     pub(super) fn set(&mut self, impairment: Impairment) {
         self.impairment = impairment;
         if impairment.black_hole {
@@ -104,7 +100,6 @@ impl Line {
         false
     }
 
-    /// The next frame that is out at `now_ns`.
     pub(super) fn depart(&mut self, now_ns: u64) -> Option<Box<[u8]>> {
         self.land(now_ns);
         if self.told == 0 && self.told_at_ns() <= now_ns {
@@ -123,18 +118,15 @@ impl Line {
         (next_ns != NEVER_NS).then_some(next_ns)
     }
 
-    /// Counts `frame`, which the caller has tried to send.
     pub(super) fn count_sent(&mut self, frame: &[u8], passed: bool) {
         let counter = if passed { &mut self.counters.passed } else { &mut self.counters.refused };
         *counter += size(frame).frames;
     }
 
-    /// Counts frames that never arrived here.
     pub(super) fn count_overruns(&mut self, frames: u32) {
         self.counters.overrun += u64::from(frames);
     }
 
-    /// What became of the frames so far.
     pub(super) fn counters(&self) -> Counters {
         self.counters
     }
@@ -161,7 +153,6 @@ impl Line {
         Some(sent_ns)
     }
 
-    /// When a frame that is sent at `sent_ns` comes out.
     fn lands_at(&mut self, sent_ns: u64) -> u64 {
         let Impairment { delay, jitter, .. } = self.impairment;
         let jitter_ns = match nanoseconds(jitter) {
@@ -173,7 +164,6 @@ impl Line {
         self.latest_ns
     }
 
-    /// Moves what is out by now from `flying` to `landed`.
     fn land(&mut self, now_ns: u64) {
         while let Some((at_ns, frame)) = self.flying.pop_front_if(|(at_ns, _)| *at_ns <= now_ns) {
             if self.landed.is_empty() {
@@ -183,7 +173,6 @@ impl Line {
         }
     }
 
-    /// When what has landed is told of.
     fn told_at_ns(&self) -> u64 {
         match self.impairment.coalescing {
             _ if self.landed.is_empty() => NEVER_NS,

@@ -1,16 +1,10 @@
 //! What a guest is sent to do, and the directory in which it leaves what came of it.
 
-use std::path::{Path, PathBuf};
-use std::process::Command;
-use std::{env, fs};
-
-use anyhow::{Context, Result, bail};
 use tempfile::TempDir;
 
 use super::HERE;
-use crate::process;
+use crate::usual::*;
 
-/// The disk with the programs, and where they are unpacked.
 const DISK: &str = "/dev/vda";
 const PACKED: &str = "/run/bin";
 /// Packs, as the file that is its first argument, the other ones, what else is started often, and the libraries of all.
@@ -21,7 +15,6 @@ const PACK: &str = r#"
     libraries=$(ldd "$@" | sed -n 's/.*=> \(\/[^ ]*\).*/\1/p' | sort -u)
     tar --create --dereference --absolute-names --transform='s,.*/,,' --file="$image" -- "$@" $libraries
 "#;
-/// Lines of a guest's last words.
 const LAST_WORDS: usize = 5;
 
 /// An errand; its directory goes with it.
@@ -35,7 +28,6 @@ pub(super) struct Errand {
 }
 
 impl Errand {
-    /// An errand for this program and the executable `daemon`.
     pub(super) fn new(daemon: &Path) -> Result<Errand> {
         let directory = tempfile::tempdir().context("a directory for the guest")?;
         let lab = env::current_exe().context("the path of this program")?;
@@ -50,7 +42,6 @@ impl Errand {
         self.directory.path()
     }
 
-    /// A file in it.
     pub(super) fn file(&self, name: &str) -> PathBuf {
         self.directory.path().join(name)
     }
@@ -90,12 +81,10 @@ impl Errand {
         Some(line).filter(|line| !line.is_empty())
     }
 
-    /// Whether a shell in the guest has begun with it.
     pub(super) fn has_begun(&self) -> bool {
         self.file("progress").exists()
     }
 
-    /// What the guest said last.
     pub(super) fn last_words(&self) -> String {
         last_lines(&self.progress(), LAST_WORDS)
     }
@@ -116,7 +105,6 @@ impl Errand {
     }
 }
 
-/// The last lines of `text` that are not empty, at most `count`.
 fn last_lines(text: &str, count: usize) -> String {
     let lines: Vec<&str> = text.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
     lines[lines.len().saturating_sub(count)..].join("; ")
@@ -131,7 +119,6 @@ fn quoted_path(path: &Path) -> String {
     quoted(&path.to_string_lossy())
 }
 
-/// `word` for a shell.
 fn quoted(word: &str) -> String {
     format!("'{}'", word.replace('\'', r"'\''"))
 }

@@ -1,21 +1,15 @@
 //! The virtual machine of a guest: QEMU at work, ended by its process id.
 
-use std::fs;
-use std::path::{Path, PathBuf};
-use std::process::Command;
-
-use anyhow::Result;
 use nix::errno::Errno;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
 use super::errand::Errand;
 use super::{Cable, Guest, Window};
-use crate::process::Process;
+use crate::usual::*;
 
 /// Memory of the guest: programs and what they write stand in it.
 const MEMORY: &str = "2048M";
-/// Name of the file with QEMU's process id.
 const PID_FILE: &str = "pid";
 
 /// A machine at work; dropping it ends it, as a power failure does. QEMU ends first: what has started it then follows.
@@ -26,18 +20,15 @@ pub(super) struct Machine {
 }
 
 impl Machine {
-    /// Boots `guest`, and has a shell do `script` there.
     pub(super) fn boot(guest: &Guest, script: &str, errand: &Errand) -> Result<Machine> {
         let process = Process::start(command(guest, script, errand, &errand.pack()?))?;
         Ok(Machine { qemu: Qemu { pid_file: errand.file(PID_FILE) }, process })
     }
 
-    /// Whether it is up.
     pub(super) fn is_running(&mut self) -> Result<bool> {
         self.process.is_running()
     }
 
-    /// The last words of its console, when it is down.
     pub(super) fn last_words(self) -> Result<String> {
         drop(self.qemu);
         Ok(self.process.stop()?.last_words())
@@ -97,7 +88,6 @@ fn device(window: &Window) -> [String; 4] {
     ["-object".to_string(), memory, "-device".to_string(), "ivshmem-plain,memdev=window".to_string()]
 }
 
-/// The NIC at the end of a cable.
 fn nic(number: usize, Cable { model, near, far, mac }: &Cable) -> [String; 4] {
     let [near, far] = [near, far].map(|path| escaped(path));
     let wire = format!(

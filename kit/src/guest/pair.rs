@@ -1,25 +1,18 @@
 //! Two guests joined by cables: the NICs of each, and how the one asks the other over the first cable.
 
-use std::fs;
 use std::io::{BufRead, BufReader, Write};
-use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
-use std::path::Path;
-use std::time::Duration;
+use std::net::{TcpListener, TcpStream};
 
-use anyhow::{Context, Result, ensure};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use super::{BOOT_WITHIN, Cable, Model};
-use crate::clock::wait_for;
-use crate::netns::Namespace;
-use crate::process;
 use crate::topology::nic;
+use crate::usual::*;
 
 /// The control link's NIC, and the port on which is answered there.
 const CONTROL: &str = "control";
 const PORT: u16 = 7432;
-/// How long a driver may take to find its NICs.
 const NIC_WITHIN: Duration = Duration::from_secs(30);
 /// How long one answer may take.
 pub const ANSWER_WITHIN: Duration = Duration::from_secs(120);
@@ -43,7 +36,6 @@ pub fn host(side: usize, links: usize) -> Result<Namespace> {
     Ok(host)
 }
 
-/// The address of a NIC.
 fn mac(number: usize, side: usize) -> String {
     format!("52:54:00:7a:{side:02x}:{number:02x}")
 }
@@ -75,22 +67,6 @@ fn control(side: usize) -> SocketAddr {
     SocketAddr::from((Ipv4Addr::new(10, 3, 0, host), PORT))
 }
 
-/// Who is called, at guest 1.
-#[derive(Debug)]
-pub struct Answers(TcpListener);
-
-impl Answers {
-    /// Listens.
-    pub fn listen(host: &Namespace) -> Result<Answers> {
-        Ok(Answers(host.enter(|| TcpListener::bind(control(1)))??))
-    }
-
-    /// Waits for the next call.
-    pub fn take(&self) -> Result<Talk> {
-        Talk::over(self.0.accept()?.0)
-    }
-}
-
 /// Lines of JSON over a connection.
 #[derive(Debug)]
 pub struct Talk {
@@ -103,6 +79,12 @@ impl Talk {
         let stream = wait_for("the other guest", BOOT_WITHIN, || {
             Ok(host.enter(|| TcpStream::connect_timeout(&control(1), Duration::from_secs(2)))?.ok())
         })?;
+        Talk::over(stream)
+    }
+
+    /// Waits for the call, as guest 1.
+    pub fn answer(host: &Namespace) -> Result<Talk> {
+        let (stream, _) = host.enter(|| TcpListener::bind(control(1))?.accept())??;
         Talk::over(stream)
     }
 

@@ -10,16 +10,13 @@
 //! A run of all that a command measures judges every row of the command, so that none outlives its verdict.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fmt;
 
-use anyhow::{Context, Result, ensure};
 use serde::Serialize;
 
 use super::{Bound, Table, Verdict};
+use crate::usual::*;
 
-/// Where the list lies in the repository.
 const PATH: &str = "docs/limits.md";
-/// The list of this build.
 const TEXT: &str = include_str!("../../../docs/limits.md");
 
 /// The list: a row for each verdict that is less than is wanted, under `COMMAND.VERDICT`.
@@ -37,7 +34,6 @@ struct Row {
     reason: String,
 }
 
-/// What a verdict is beside the list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 enum State {
@@ -138,7 +134,6 @@ impl Row {
     }
 }
 
-/// What `verdict` is beside its row of the list.
 fn state(verdict: &Verdict, row: Option<&Row>) -> State {
     match row {
         Some(row) if verdict.want != row.wanted && verdict.want != row.holds => State::Astray,

@@ -1,12 +1,11 @@
 //! Breaks links and mends them: a switch that swallows everything, a cable that is pulled, a wire with flaws.
 
-use anyhow::{Context, Result, ensure};
 use nix::net::if_::if_nametoindex;
 use tabane_io::netlink::set_port;
 
 use super::{Topology, Wiring, link, nic, port_name};
-use crate::clock::{Moment, monotonic_ns};
 use crate::emulator::{Direction, Emulator, Impairment};
+use crate::usual::*;
 
 /// Segments of a superframe that a NIC takes by default (GSO_MAX_SEGS of the kernel).
 const SEGMENTS_MAX: u32 = 65_535;

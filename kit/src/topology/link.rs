@@ -1,16 +1,12 @@
 //! Lays one link: NICs, switch, addresses and rates.
 
-use std::time::Duration;
-
-use anyhow::{Context, Result};
 use nix::net::if_::if_nametoindex;
 use tabane_io::netlink::{self, DeviceSettings, NetlinkError};
 
 use super::{Topology, Wiring, address, nic, port_name, router};
-use crate::clock::wait_for;
 use crate::emulator::Emulator;
-use crate::netns::Namespace;
 use crate::rate::Bitrate;
+use crate::usual::*;
 
 /// Bucket of the token bucket filters: GSO packets are up to 64 KB, and some of them must fit.
 const BURST_BYTES: u64 = 256 << 10;
@@ -31,7 +27,6 @@ const QUEUE_BYTES_MIN: u64 = 1 << 20;
 /// Time that a shaped port may queue at rates where that is more than [`QUEUE_BYTES_MIN`].
 const QUEUE_MILLISECONDS: u64 = 8;
 
-/// The bridge of a switch.
 const BRIDGE: &str = "br0";
 
 /// How long a link may take to come up; the kernel batches carrier events for up to a second.
@@ -62,7 +57,6 @@ pub struct RouterPlan {
 }
 
 impl RouterPlan {
-    /// Most that leaves at once.
     pub(super) fn burst_bytes(&self) -> u64 {
         self.rate.bytes_in(ROUTER_BURST_MILLISECONDS).max(FRAME_BURST_BYTES)
     }
@@ -130,8 +124,7 @@ fn shape(namespace: &Namespace, device: &str, rate: Bitrate, burst: u64, queue: 
 /// Lays `link` of a topology whose namespaces stand.
 pub(super) fn lay(topology: &Topology, link: usize) -> Result<()> {
     if topology.plan.wiring == Wiring::Cable {
-        let far = End { namespace: &topology.hosts[1], device: nic(link) };
-        lay_cable(topology, link, 0, &far)?;
+        lay_cable(topology, link, 0, (&topology.hosts[1], &nic(link)))?;
         return (0..2).try_for_each(|host| finish_nic(topology, link, host));
     }
     let switch = &topology.switches[link];
@@ -147,7 +140,7 @@ pub(super) fn lay(topology: &Topology, link: usize) -> Result<()> {
 /// Lays the cable of `host` on `link`, from a new NIC to a new port of the switch, or of what stands in its place.
 pub(super) fn lay_to_port(topology: &Topology, link: usize, host: usize) -> Result<()> {
     let (switch, plan, port) = (&topology.switches[link], topology.plan.links[link], port_name(host));
-    lay_cable(topology, link, host, &End { namespace: switch, device: port.clone() })?;
+    lay_cable(topology, link, host, (switch, &port))?;
     let is_switch = topology.plan.wiring == Wiring::Switch;
     switch.enter(|| -> Result<()> {
         let index = if_nametoindex(port.as_str())?;
@@ -179,12 +172,6 @@ pub(super) fn wait_until_up(topology: &Topology, link: usize) -> Result<()> {
     })
 }
 
-/// One end of a cable.
-struct End<'a> {
-    namespace: &'a Namespace,
-    device: String,
-}
-
 /// Joins the two ports in each of `places`. Each wire has random numbers of its own, which follow from `seed`.
 pub(super) fn emulate(places: &[Namespace], seed: u64) -> Result<Vec<Emulator>> {
     let wires = places.iter().zip(0_u64..).map(|(place, number)| {
@@ -195,9 +182,9 @@ pub(super) fn emulate(places: &[Namespace], seed: u64) -> Result<Vec<Emulator>> 
     wires.collect()
 }
 
-/// A veth pair from the NIC of `host` to `far`, both ends down.
-fn lay_cable(topology: &Topology, link: usize, host: usize, far: &End<'_>) -> Result<()> {
-    Ok(topology.hosts[host].enter(|| netlink::add_cable(&nic(link), &far.device, far.namespace))??)
+/// A veth pair from the NIC of `host` to this device elsewhere, both ends down.
+fn lay_cable(topology: &Topology, link: usize, host: usize, (far, device): (&Namespace, &str)) -> Result<()> {
+    Ok(topology.hosts[host].enter(|| netlink::add_cable(&nic(link), device, far))??)
 }
 
 fn finish_nic(topology: &Topology, link: usize, host: usize) -> Result<()> {
@@ -218,7 +205,6 @@ fn set_up(index: u32, mtu: u32, mac: Option<[u8; 6]>) -> Result<(), NetlinkError
     netlink::set_device(index, &DeviceSettings { mtu: Some(mtu), up: Some(true), mac, tx_queue_len: None })
 }
 
-/// Queue of a port of this rate.
 fn queue_bytes(rate: Bitrate) -> u64 {
     QUEUE_BYTES_MIN.max(rate.bytes_in(QUEUE_MILLISECONDS))
 }

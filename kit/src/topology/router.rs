@@ -4,21 +4,14 @@
 //! addresses of one network; what the first host sends leaves with the router's own address and a port by chance.
 
 use std::io::Write;
-use std::net::Ipv4Addr;
 use std::process::{Child, ChildStdin, Stdio};
-use std::time::Duration;
-
-use anyhow::{Context, Result, ensure};
 
 use super::{RouterPlan, Topology, address, port_name};
-use crate::clock::wait_for;
-use crate::netns::Namespace;
-use crate::process;
 use crate::rate::Bitrate;
+use crate::usual::*;
 
 /// The least rate that a port is given: nearly none.
 const RATE_LEAST: u64 = 8_000;
-/// How long `tc` may take to end.
 const ENDS_WITHIN: Duration = Duration::from_secs(5);
 
 /// Changes the rates of the ports of one link's router: a `tc` that reads commands from a pipe, for a process for each change would
@@ -78,7 +71,6 @@ impl Drop for Pacer {
     }
 }
 
-/// The router's own address on `link`.
 fn own_address(link: usize) -> Ipv4Addr {
     let [a, b, c, _] = address(link, 0).octets();
     Ipv4Addr::new(a, b, c, 254)

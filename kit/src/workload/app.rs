@@ -1,18 +1,12 @@
 //! Applications that know nothing of bundles: their servers, and clients that use them for some seconds.
 
 use std::fmt::Debug;
-use std::net::IpAddr;
-use std::process::Command;
-use std::sync::Arc;
-use std::time::Duration;
 
-use anyhow::{Context, Result};
 use tempfile::NamedTempFile;
 
 use super::{database, ganesha, store, wait_until_listening, web};
-use crate::netns::Namespace;
 use crate::prerequisites::{GANESHA, NFS_CAT, NGINX, PGBENCH, REDIS, REDIS_BENCHMARK, SETPRIV, Tool, WRK};
-use crate::process::Process;
+use crate::usual::*;
 
 /// Clients at once.
 pub const CLIENTS: u16 = 8;
@@ -53,23 +47,8 @@ pub struct Outcome {
     pub failed: u64,
 }
 
-/// Clients at work.
-#[derive(Debug)]
-pub enum Load {
-    /// A program that is all of them.
-    Program(Program),
-    /// Those of NFS.
-    Files(ganesha::Load),
-}
-
-/// A program that is clients, and reports in its output.
-#[derive(Debug)]
-pub struct Program {
-    process: Process,
-    limit: Duration,
-    read: fn(&str) -> Result<Outcome>,
-    _script: Option<NamedTempFile>,
-}
+/// Clients at work; dropping it ends those that are a program.
+pub struct Load(Box<dyn FnOnce() -> Result<Outcome>>);
 
 impl App {
     /// Programs that it needs.
@@ -112,38 +91,37 @@ impl Server {
 
     /// Starts the clients of `app` in `host`; this server, which is its, has the address `at` there.
     pub fn load(&self, app: App, host: &Namespace, at: IpAddr, seconds: u32) -> Result<Load> {
-        Ok(Load::Program(match app {
-            App::WebSmall => web::load(host, at, web::File::Small, seconds)?,
-            App::WebLarge => web::load(host, at, web::File::Large, seconds)?,
-            App::Database => database::load(host, at, seconds)?,
-            App::Store => store::load(host, at, seconds)?,
-            App::Files => return ganesha::load(self, host, at, CLIENTS, seconds).map(Load::Files),
-        }))
+        match app {
+            App::WebSmall | App::WebLarge => web::load(host, at, app == App::WebLarge, seconds),
+            App::Database => database::load(host, at, seconds),
+            App::Store => store::load(host, at, seconds),
+            App::Files => {
+                let load = ganesha::load(self, host, at, CLIENTS, seconds)?;
+                Ok(Load(Box::new(move || Ok(load.finish()))))
+            }
+        }
     }
 }
 
-impl Program {
-    /// Starts `command`, which takes about `seconds`, and whose output `read` understands.
+impl Load {
+    /// Starts `command`, which is all clients for about `seconds`, and whose output `read` understands.
     pub(super) fn start(
         command: Command,
         seconds: u32,
         read: fn(&str) -> Result<Outcome>,
         script: Option<NamedTempFile>,
-    ) -> Result<Program> {
+    ) -> Result<Load> {
         let limit = Duration::from_secs(seconds.into()) + OVERTIME;
-        Ok(Program { process: Process::start(command)?, limit, read, _script: script })
+        let process = Process::start(command)?;
+        Ok(Load(Box::new(move || {
+            let output = process.wait(limit)?.success("the clients")?;
+            drop(script);
+            read(&output).with_context(|| format!("what the clients report: {output}"))
+        })))
     }
-}
 
-impl Load {
     /// Waits for its end.
     pub fn finish(self) -> Result<Outcome> {
-        match self {
-            Load::Program(Program { process, limit, read, .. }) => {
-                let output = process.wait(limit)?.success("the clients")?;
-                read(&output).with_context(|| format!("what the clients report: {output}"))
-            }
-            Load::Files(load) => Ok(load.finish()),
-        }
+        (self.0)()
     }
 }

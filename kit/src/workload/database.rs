@@ -1,24 +1,16 @@
 //! A database (PostgreSQL), and clients that do its transactions (pgbench: TPC-B, five statements each).
 
-use std::net::IpAddr;
 use std::os::unix::fs::chown;
-use std::path::{Path, PathBuf};
-use std::process::Command;
 use std::str::FromStr;
-use std::{env, fs};
 
-use anyhow::{Context, Result};
 use nix::unistd::{Uid, User};
 
-use super::app::{CLIENTS, Outcome, Program, Server};
-use crate::netns::Namespace;
+use super::app::{CLIENTS, Load, Outcome, Server};
 use crate::prerequisites::{Missing, PGBENCH};
-use crate::process::{self, Process};
+use crate::usual::*;
 
 const PORT: u16 = 5432;
-/// Where Debian puts the programs of each version.
 const VERSIONS: &str = "/usr/lib/postgresql";
-/// The database's own user.
 const OWNER: &str = "lab";
 
 /// Starts a server in `host`, waits until it listens, and fills it with the tables of pgbench.
@@ -41,7 +33,6 @@ pub(super) fn serve(host: &Namespace) -> Result<Server> {
     Ok(server)
 }
 
-/// The directory of the newest version's programs.
 fn programs() -> Result<PathBuf> {
     let versions = fs::read_dir(VERSIONS).into_iter().flatten().flatten();
     let number = |path: &Path| path.file_name()?.to_str()?.parse::<u32>().ok();
@@ -73,7 +64,6 @@ impl Servant {
             .context("a directory for `postgres`")
     }
 
-    /// `program`, started by `setpriv`.
     fn command(&self, mut setpriv: Command, program: &Path) -> Command {
         if let Some(user) = &self.0 {
             let (uid, gid) = (user.uid.to_string(), user.gid.to_string());
@@ -91,11 +81,10 @@ fn pgbench(host: &Namespace, server: IpAddr) -> Command {
     command
 }
 
-/// Starts clients in `host` of the database at `server`.
-pub(super) fn load(host: &Namespace, server: IpAddr, seconds: u32) -> Result<Program> {
+pub(super) fn load(host: &Namespace, server: IpAddr, seconds: u32) -> Result<Load> {
     let mut command = pgbench(host, server);
     command.args(["--client", &CLIENTS.to_string(), "--time", &seconds.to_string(), "--no-vacuum"]);
-    Program::start(command, seconds, outcome, None)
+    Load::start(command, seconds, outcome, None)
 }
 
 /// Transactions per second, and those that failed.
@@ -103,7 +92,6 @@ fn outcome(output: &str) -> Result<Outcome> {
     Ok(Outcome { speed: field(output, "tps = ")?, failed: field(output, "number of failed transactions: ")? })
 }
 
-/// The number behind `name`, which begins a line.
 fn field<T: FromStr>(output: &str, name: &str) -> Result<T> {
     let rest = output.lines().find_map(|line| line.strip_prefix(name));
     let number = rest.and_then(|rest| rest.split_whitespace().next()).and_then(|word| word.parse().ok());

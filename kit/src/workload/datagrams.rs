@@ -1,13 +1,10 @@
 //! Small datagrams as fast as one thread can send them, one system call each, and how many arrive.
 
 use std::io::ErrorKind;
-use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
-use std::time::{Duration, Instant};
-
-use anyhow::{Context, Result};
+use std::net::UdpSocket;
 
 use super::datagrams_at;
-use crate::netns::{Namespace, joined};
+use crate::usual::*;
 
 /// Silence after which the receiver takes the flow for ended.
 const ENDED_AFTER: Duration = Duration::from_millis(300);

@@ -1,28 +1,20 @@
-//! A file sent to another machine, which answers with the SHA-256 that it has computed.
+//! A file sent to another machine, which makes it, too, compares every byte, and answers whether all are right.
 //!
 //! [`super::transfer`] has both ends in this process; here each is on a machine of its own.
 //!
 //! ```text
-//!   sender ── length, 8 bytes, little-endian ── the file ──> taker
-//!          <── SHA-256, 32 bytes ──
+//!   sender ── length and seed, 8 bytes each, little-endian ── the file ──> taker
+//!          <── 1, or 0 ──
 //! ```
 
 use std::io::{Read, Write};
-use std::net::{Ipv4Addr, SocketAddr, TcpListener};
-use std::time::Instant;
+use std::net::TcpListener;
 
-use anyhow::{Context, Result};
 use serde::{Deserialize, Serialize};
-use sha2::{Digest, Sha256};
 
 use super::transfer::Source;
 use super::{Stream, accept};
-
-/// SHA-256 of some bytes.
-type Sum = [u8; 32];
-
-/// Bytes per read.
-const CHUNK: usize = 64 << 10;
+use crate::usual::*;
 
 /// A file that was sent.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -31,8 +23,8 @@ pub struct Delivery {
     pub bytes: u64,
     /// From the first byte to the answer.
     pub seconds: f64,
-    /// Both ends have the same sum.
-    pub sha256_ok: bool,
+    /// It arrived as it was sent.
+    pub is_whole: bool,
 }
 
 impl Delivery {
@@ -42,23 +34,18 @@ impl Delivery {
     }
 }
 
-/// Sends `source` to the taker at `to`, from the namespace of the calling thread.
-pub fn send(to: SocketAddr, source: &mut Source) -> Result<Delivery> {
-    let mut digest = Sha256::new();
-    while let Some(chunk) = source.next() {
-        digest.update(chunk);
-    }
-    let sum = Sum::from(digest.finalize());
+/// Sends the file of `bytes` random bytes made from `seed` to the taker at `to`, from the namespace of the calling thread.
+pub fn send(to: SocketAddr, bytes: u64, seed: u64) -> Result<Delivery> {
+    let mut source = Source::random(bytes, seed);
     let mut connection = Stream::Tcp.connect(to).with_context(|| format!("connecting to {to}"))?;
     let began = Instant::now();
-    connection.write_all(&source.bytes().to_le_bytes())?;
+    connection.write_all(&[bytes, seed].map(u64::to_le_bytes).concat())?;
     while let Some(chunk) = source.next() {
         connection.write_all(chunk)?;
     }
-    let mut answer = Sum::default();
-    connection.read_exact(&mut answer).context("the sum of the other end")?;
-    let seconds = began.elapsed().as_secs_f64();
-    Ok(Delivery { bytes: source.bytes(), seconds, sha256_ok: answer == sum })
+    let mut answer = [0];
+    connection.read_exact(&mut answer).context("the answer of the other end")?;
+    Ok(Delivery { bytes, seconds: began.elapsed().as_secs_f64(), is_whole: answer == [1] })
 }
 
 /// Who takes files, one connection after the other.
@@ -77,52 +64,40 @@ impl Taker {
     /// Takes the next file.
     pub fn take(&self) -> Result<()> {
         let mut connection = accept(&self.listener).context("nobody sends a file")?;
-        let mut length = [0; 8];
+        let [mut length, mut seed] = [[0; 8]; 2];
         connection.read_exact(&mut length)?;
-        let mut left = u64::from_le_bytes(length);
-        let (mut digest, mut chunk) = (Sha256::new(), vec![0; CHUNK]);
-        while left > 0 {
-            let room = chunk.len().min(usize::try_from(left)?);
-            let length = connection.read(&mut chunk[..room])?;
-            anyhow::ensure!(length > 0, "the sender went away {left} bytes before the end");
-            digest.update(&chunk[..length]);
-            left -= length as u64;
+        connection.read_exact(&mut seed)?;
+        let mut expected = Source::random(u64::from_le_bytes(length), u64::from_le_bytes(seed));
+        let (mut found, mut is_whole) = (Vec::new(), true);
+        while let Some(chunk) = expected.next() {
+            found.resize(chunk.len(), 0);
+            connection.read_exact(&mut found).context("the sender went away before the end")?;
+            is_whole &= found == chunk;
         }
-        Ok(connection.write_all(&digest.finalize())?)
+        Ok(connection.write_all(&[is_whole.into()])?)
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use std::thread;
-
     use super::*;
 
-    const BYTES: usize = 3 * CHUNK + 5;
+    const BYTES: u64 = 600_005;
 
-    /// Delivers a file to whoever `takes` it.
-    fn deliver(taker: Taker, takes: fn(Taker)) -> Delivery {
-        let port = taker.listener.local_addr().unwrap().port();
-        let taking = thread::spawn(move || takes(taker));
-        let mut source = Source::random(BYTES as u64, 1);
-        let delivery = send(SocketAddr::new(Ipv4Addr::LOCALHOST.into(), port), &mut source).unwrap();
+    #[test]
+    fn a_file_is_whole_unless_a_byte_is_another() {
+        let taker = Taker::listen(0).unwrap();
+        let at = (Ipv4Addr::LOCALHOST, taker.listener.local_addr().unwrap().port());
+        let taking = thread::spawn(move || (0..2).for_each(|_| taker.take().unwrap()));
+        let delivery = send(at.into(), BYTES, 1).unwrap();
+        assert!(delivery.is_whole && delivery.bytes == BYTES, "{delivery:?}");
+
+        let mut connection = Stream::Tcp.connect(at.into()).unwrap();
+        connection.write_all(&[4, 1].map(u64::to_le_bytes).concat()).unwrap();
+        connection.write_all(&[0; 4]).unwrap();
+        let mut answer = [7];
+        connection.read_exact(&mut answer).unwrap();
+        assert_eq!(answer, [0]);
         taking.join().unwrap();
-        delivery
-    }
-
-    #[test]
-    fn both_ends_have_the_same_sum() {
-        let delivery = deliver(Taker::listen(0).unwrap(), |taker| taker.take().unwrap());
-        assert!(delivery.sha256_ok && delivery.bytes == BYTES as u64, "{delivery:?}");
-    }
-
-    #[test]
-    fn another_file_has_another_sum() {
-        let delivery = deliver(Taker::listen(0).unwrap(), |taker| {
-            let mut connection = accept(&taker.listener).unwrap();
-            connection.read_exact(&mut [0; 8 + BYTES]).unwrap();
-            connection.write_all(&Sum::default()).unwrap();
-        });
-        assert!(!delivery.sha256_ok, "{delivery:?}");
     }
 }

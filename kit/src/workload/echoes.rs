@@ -4,19 +4,17 @@
 //! rates beyond some ten thousand a second they go in small bursts. Nobody waits for an answer before the next question.
 
 use std::io::ErrorKind;
-use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
+use std::net::UdpSocket;
 use std::num::NonZeroU64;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread;
-use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, ensure};
 use hdrhistogram::Histogram;
 use rustix::thread::set_current_timer_slack;
 
 use super::datagrams_at;
 use super::ping_pong::{RoundTrips, histogram};
-use crate::netns::{Namespace, Running};
+use crate::netns::Running;
+use crate::usual::*;
 
 /// Payload of a datagram; it begins with the time at which it was sent.
 const BYTES: usize = 64;

@@ -1,21 +1,12 @@
 //! etcd on a host, over TLS: who asks it needs a certificate of the authority that vouches for it.
 
-use std::fs;
-use std::net::IpAddr;
-use std::path::{Path, PathBuf};
-use std::process::Command;
-use std::time::Duration;
-
-use anyhow::{Context, Result};
 use base64ct::{Base64, Encoding};
 use rcgen::{BasicConstraints, CertificateParams, DistinguishedName, DnType, IsCa, Issuer, KeyPair};
 use tempfile::TempDir;
 
-use crate::netns::Namespace;
-use crate::process::{self, Process};
+use crate::usual::*;
 
 const PORT: u16 = 2379;
-/// Time until it answers.
 const HEALTHY_WITHIN: Duration = Duration::from_secs(30);
 
 /// A member that is a cluster by itself; its data lives as long as this value.

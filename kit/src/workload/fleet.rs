@@ -1,19 +1,10 @@
 //! `tabane-follow` beside a bundle: the program at work, and a DNS server for it.
 
-use std::fs;
-use std::net::IpAddr;
-use std::path::{Path, PathBuf};
-use std::time::Duration;
-
-use anyhow::{Context, Result};
 use tempfile::TempDir;
 
-use crate::clock::wait_for;
-use crate::netns::Namespace;
 use crate::prerequisites::require_program;
-use crate::process::{self, Ending, Process};
+use crate::usual::*;
 
-/// Time until a server listens.
 const LISTEN_WITHIN: Duration = Duration::from_secs(10);
 
 /// A follower of the bundle of a host.

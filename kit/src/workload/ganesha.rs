@@ -3,29 +3,19 @@
 //!
 //! Every byte that is read is compared.
 
-use std::fs;
 use std::io::Read;
-use std::net::IpAddr;
-use std::path::Path;
-use std::process::{Child, Command, Stdio};
-use std::sync::Arc;
-use std::thread::JoinHandle;
-use std::time::{Duration, Instant};
+use std::process::{Child, Stdio};
 
-use anyhow::{Context, Result, ensure};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use tabane_sim::random::{Random, Stream};
 
 use super::SILENCE_MAX;
 use super::app::{Outcome, Server};
-use crate::netns::{Namespace, joined};
-use crate::process::Process;
 use crate::sandbox::Mounted;
+use crate::usual::*;
 
 const PORT: u16 = 2049;
-/// Bytes of the file.
 const BYTES: usize = 16 << 20;
-/// Bytes that are compared at once.
 const CHUNK: usize = 64 << 10;
 
 /// Starts a server in `host`, with a file in memory, and waits until it listens; what the file holds is made from `seed`.

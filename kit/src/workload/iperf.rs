@@ -1,15 +1,9 @@
 //! iperf3: TCP flows (CUBIC) and what both of its ends measured.
 
-use std::net::IpAddr;
-use std::process::Command;
-use std::time::Duration;
-
-use anyhow::{Context, Result, bail};
 use serde::Deserialize;
 
 use super::{CONGESTION, Stream, wait_until_listening};
-use crate::netns::Namespace;
-use crate::process::Process;
+use crate::usual::*;
 
 /// Where the server listens.
 pub const PORT: u16 = 5201;

@@ -4,17 +4,10 @@
 //! host's namespace, so that no host needs a server. Ranks speak TCP over one network: the hosts share a machine, and would
 //! speak through its memory otherwise.
 
-use std::fs;
-use std::net::IpAddr;
-use std::path::{Path, PathBuf};
-use std::process::Command;
-use std::time::Duration;
-
-use anyhow::{Context, Result};
 use tempfile::TempDir;
 
-use crate::process::{Ending, Process};
 use crate::topology::Topology;
+use crate::usual::*;
 
 /// What is called as `sh SCRIPT HOST WORDS…`; the words are a line for the host's shell, as with ssh. Each host has its own
 /// directory for temporary files: by their one host name, daemons take each other's for theirs, and one of them may end.
@@ -58,7 +51,6 @@ impl<'a> Mpi<'a> {
         Process::start(command)?.wait(limit)
     }
 
-    /// The command that starts whatever follows.
     fn starter(&self) -> Command {
         let hosts: Vec<&str> = self.topology.hosts().iter().map(|host| host.name()).collect();
         let mut command = self.topology.host(0).command("mpirun");

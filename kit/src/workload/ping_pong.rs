@@ -1,18 +1,14 @@
 //! Round trips of one byte over one connection, as P4 measures them: from before the write to after the read.
 
 use std::io::{ErrorKind, Read, Write};
-use std::net::{IpAddr, SocketAddr, TcpListener};
+use std::net::TcpListener;
 use std::os::unix::net::UnixStream;
-use std::thread;
-use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result};
 use hdrhistogram::Histogram;
 use serde::{Deserialize, Serialize};
 
 use super::{SILENCE_MAX, Stream, accept};
-use crate::netns::{Namespace, joined};
-use crate::process::Process;
+use crate::usual::*;
 
 /// Longest round trip told apart from longer ones, in nanoseconds.
 const LONGEST_NS: u64 = 60_000_000_000;

@@ -3,14 +3,9 @@
 //! What the sender's device has no room for is not lost: the socket says so (IP_RECVERR), and it is sent again at the
 //! next tick. So is what finds no device at all.
 
-use std::net::{IpAddr, Ipv4Addr, SocketAddr, UdpSocket};
-use std::sync::Arc;
+use std::net::UdpSocket;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::thread::{self, JoinHandle};
-use std::time::{Duration, Instant};
-use std::{fmt, fs, io};
 
-use anyhow::{Context, Result, ensure};
 use nix::errno::Errno;
 use nix::sys::prctl::set_timerslack;
 use nix::sys::socket::{setsockopt, sockopt::Ipv4RecvErr};
@@ -18,8 +13,7 @@ use rustix::net::sockopt;
 
 use super::transfer::Gaps;
 use super::{RECEIVE_BUFFER_BYTES, datagrams_at};
-use crate::clock::monotonic_ns;
-use crate::netns::{Namespace, joined};
+use crate::usual::*;
 
 /// Bytes of the number in front of each payload.
 const NUMBER: usize = 8;
@@ -27,7 +21,6 @@ const NUMBER: usize = 8;
 const LOOK_AGAIN_AFTER: Duration = Duration::from_millis(20);
 /// What has not come so long after the sender's end is lost.
 const LOST_AFTER: Duration = Duration::from_millis(500);
-/// The sender has not ended yet.
 const UNDER_WAY: u64 = u64::MAX;
 
 /// How the datagrams are sent.
@@ -49,7 +42,6 @@ pub struct Sequence {
 /// The end that they go to.
 #[derive(Debug)]
 pub struct Receiving {
-    /// Where it listens.
     at: SocketAddr,
     /// How many are to be sent; [`UNDER_WAY`] until the end is asked for or reached.
     total: Arc<AtomicU64>,

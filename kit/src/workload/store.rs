@@ -1,17 +1,11 @@
 //! A store of keys and values in memory (Redis), and clients that set one value after the other (redis-benchmark).
 
-use std::net::IpAddr;
-
-use anyhow::{Context, Result};
-
-use super::app::{CLIENTS, Outcome, Program, Server};
-use crate::netns::Namespace;
-use crate::process::Process;
+use super::app::{CLIENTS, Load, Outcome, Server};
+use crate::usual::*;
 
 const PORT: u16 = 6379;
 /// Requests that are made for each second that a load is to take: what two processors answer over a link.
 const REQUESTS_PER_SECOND: u32 = 40_000;
-/// Bytes of a value.
 const VALUE: usize = 100;
 
 /// Starts a server in `host` and waits until it listens.
@@ -24,12 +18,12 @@ pub(super) fn serve(host: &Namespace) -> Result<Server> {
 }
 
 /// Starts clients in `host` of the store at `server`, which have as many requests as take about `seconds`.
-pub(super) fn load(host: &Namespace, server: IpAddr, seconds: u32) -> Result<Program> {
+pub(super) fn load(host: &Namespace, server: IpAddr, seconds: u32) -> Result<Load> {
     let mut command = host.command("redis-benchmark");
     command.args(["-h", &server.to_string(), "-p", &PORT.to_string(), "-c", &CLIENTS.to_string()]);
     command.args(["-t", "set", "-d", &VALUE.to_string(), "--csv"]);
     command.args(["-n", &(seconds * REQUESTS_PER_SECOND).to_string()]);
-    Program::start(command, seconds, outcome, None)
+    Load::start(command, seconds, outcome, None)
 }
 
 /// Requests per second; those that fail end the program.

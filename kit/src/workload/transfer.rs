@@ -6,18 +6,13 @@
 mod quic;
 mod tcp;
 
-use std::net::SocketAddr;
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, OnceLock};
-use std::thread::JoinHandle;
-use std::time::{Duration, Instant};
 
-use anyhow::{Result, ensure};
 use tabane_sim::random::{self, Random};
 
 use super::Stream;
-use crate::clock::monotonic_ns;
-use crate::netns::{Namespace, joined};
+use crate::usual::*;
 
 /// How long what was sent may take to arrive once it is waited for; a connection that is slower counts as lost. One that brings a
 /// byte now and then is never silent, so [`SILENCE_MAX`](super::SILENCE_MAX) alone would not end it.
@@ -31,10 +26,8 @@ const PERIOD: u64 = 16 << 20;
 /// What carries a transfer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Carrier {
-    /// A TCP connection with CUBIC.
-    Tcp,
-    /// An MPTCP connection; each of its subflows has CUBIC.
-    Mptcp,
+    /// A connection of the kernel's; each of its subflows has CUBIC.
+    Stream(Stream),
     /// One stream of a QUIC connection with CUBIC, which takes a packet for lost when three later ones have arrived.
     Quic,
 }
@@ -61,7 +54,6 @@ pub struct Transfer {
 /// What both ends are told while they work.
 #[derive(Debug, Default)]
 struct End {
-    /// The copy at work is the last one.
     is_last: AtomicBool,
     /// When all of it has to have arrived.
     latest: OnceLock<Instant>,
@@ -91,16 +83,13 @@ pub struct Outcome {
     pub lost: Option<String>,
 }
 
-/// What the receiving end saw.
 #[derive(Debug)]
 struct Received {
     bytes: u64,
-    /// What should come next.
     expected: Source,
     /// Whole copies that have come, and those of them that were damaged.
     copies: u64,
     damaged: u64,
-    /// Whether the copy at work is damaged.
     is_damaged: bool,
     gaps: Gaps,
     lost: Option<String>,
@@ -114,11 +103,6 @@ impl Source {
         let mut content = vec![0; usize::try_from(bytes.min(PERIOD)).expect("a period fits into memory")];
         Random::new(seed, random::Stream::Traffic).fill(&mut content);
         Source { content: content.into(), bytes, at: 0 }
-    }
-
-    /// Its length.
-    pub(super) fn bytes(&self) -> u64 {
-        self.bytes
     }
 
     /// The file's next bytes; `None` at its end, after which it begins anew.
@@ -144,7 +128,7 @@ impl Source {
 impl Transfer {
     /// Starts sending `source` by TCP from `client` to `server`, which has the address `at`.
     pub fn start(client: &Namespace, server: &Namespace, at: SocketAddr, source: Source) -> Result<Transfer> {
-        Transfer::over(Carrier::Tcp, client, server, at, source)
+        Transfer::over(Carrier::Stream(Stream::Tcp), client, server, at, source)
     }
 
     /// As [`Transfer::start`], over any `carrier`.
@@ -160,8 +144,7 @@ impl Transfer {
         let arrived = Arc::new(AtomicU64::new(0));
         let received = Received::new(source.clone(), Arc::clone(&arrived), Arc::clone(&end));
         let ends = match carrier {
-            Carrier::Tcp => tcp::start(Stream::Tcp, [client, server], at, source, received, ended)?,
-            Carrier::Mptcp => tcp::start(Stream::Mptcp, [client, server], at, source, received, ended)?,
+            Carrier::Stream(stream) => tcp::start(stream, [client, server], at, source, received, ended)?,
             Carrier::Quic => quic::start([client, server], at, source, received, ended)?,
         };
         Ok(Transfer { end, arrived, ends, copy_bytes })
@@ -205,7 +188,6 @@ impl Transfer {
 }
 
 impl End {
-    /// Whether no further copy is wanted.
     fn is_near(&self) -> bool {
         self.is_last.load(Ordering::Relaxed)
     }
@@ -223,7 +205,6 @@ impl Received {
         Received { bytes: 0, expected, copies: 0, damaged: 0, is_damaged: false, gaps, lost, progress, end }
     }
 
-    /// Takes what was read.
     fn take(&mut self, mut bytes: &[u8]) -> Result<()> {
         self.end.is_in_time()?;
         self.gaps.note(monotonic_ns()?);

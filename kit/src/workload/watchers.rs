@@ -3,27 +3,20 @@
 //! The page is the stream that its script follows, and the terminal one that nobody draws: browser, Prometheus and terminal have
 //! machines of their own.
 
-use std::fs::{self, Permissions};
+use std::fs::Permissions;
 use std::io::{Read, Write};
-use std::net::{Ipv4Addr, Shutdown, TcpStream};
+use std::net::{Shutdown, TcpStream};
 use std::os::unix::fs::PermissionsExt;
-use std::path::Path;
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
-use std::thread::JoinHandle;
-use std::time::Duration;
 
-use anyhow::{Context, Result, ensure};
 use tempfile::TempDir;
 
 use crate::bundle::DEVICE;
-use crate::clock::wait_for;
-use crate::netns::{Namespace, joined};
-use crate::process::Process;
+use crate::usual::*;
 
 /// Where `tabane web` listens when it is not told otherwise.
 const PORT: u16 = 7480;
 const TOKEN: &str = "0123456789abcdef0123456789abcdef";
-/// How often Prometheus asks.
 const SCRAPE_EVERY: Duration = Duration::from_secs(1);
 /// Columns and lines of the terminal.
 const SIZE: [u16; 2] = [120, 40];
@@ -94,7 +87,6 @@ impl Watchers {
     }
 }
 
-/// A connection on which `path` has been asked for.
 fn ask(path: &str) -> Result<TcpStream> {
     let mut connection = TcpStream::connect((Ipv4Addr::LOCALHOST, PORT))?;
     write!(
@@ -104,7 +96,6 @@ fn ask(path: &str) -> Result<TcpStream> {
     Ok(connection)
 }
 
-/// Bytes of the figures.
 fn scrape() -> Result<usize> {
     let mut answer = String::new();
     ask("/metrics")?.read_to_string(&mut answer).context("metrics")?;

@@ -1,15 +1,9 @@
 //! A web server (nginx), and clients that fetch one of its files again and again (wrk).
 
-use std::fs;
-use std::net::IpAddr;
-use std::path::Path;
-
-use anyhow::{Context, Result};
 use serde::Deserialize;
 
-use super::app::{CLIENTS, Outcome, Program, Server};
-use crate::netns::Namespace;
-use crate::process::Process;
+use super::app::{CLIENTS, Load, Outcome, Server};
+use crate::usual::*;
 
 const PORT: u16 = 8080;
 /// What wrk prints at the end instead of its table.
@@ -23,38 +17,14 @@ function done(summary, latency)
 end
 "#;
 
-/// A file that is served.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum File {
-    /// 1 KiB: requests are what counts.
-    Small,
-    /// 16 MiB: bytes are what counts.
-    Large,
-}
-
-impl File {
-    const ALL: [File; 2] = [File::Small, File::Large];
-
-    fn name(self) -> &'static str {
-        match self {
-            File::Small => "small",
-            File::Large => "large",
-        }
-    }
-
-    fn bytes(self) -> usize {
-        match self {
-            File::Small => 1 << 10,
-            File::Large => 16 << 20,
-        }
-    }
-}
+/// Files that are served: of the small one requests are what counts, of the large one bytes.
+const FILES: [(&str, usize); 2] = [("small", 1 << 10), ("large", 16 << 20)];
 
 /// Starts a server in `host` and waits until it listens.
 pub(super) fn serve(host: &Namespace) -> Result<Server> {
     let directory = tempfile::tempdir().context("a directory for nginx")?;
-    for file in File::ALL {
-        fs::write(directory.path().join(file.name()), vec![b'x'; file.bytes()])?;
+    for (name, bytes) in FILES {
+        fs::write(directory.path().join(name), vec![b'x'; bytes])?;
     }
     let settings = directory.path().join("nginx.conf");
     fs::write(&settings, configuration(directory.path()))?;
@@ -76,19 +46,17 @@ fn configuration(directory: &Path) -> String {
     )
 }
 
-/// Starts clients in `host` that fetch `file` from `server`.
-pub(super) fn load(host: &Namespace, server: IpAddr, file: File, seconds: u32) -> Result<Program> {
+pub(super) fn load(host: &Namespace, server: IpAddr, is_large: bool, seconds: u32) -> Result<Load> {
+    let (name, read): (_, fn(&str) -> _) = if is_large { ("large", bytes) } else { ("small", requests) };
     let script = tempfile::Builder::new().suffix(".lua").tempfile().context("a script for wrk")?;
     fs::write(script.path(), REPORT)?;
     let mut command = host.command("wrk");
     command.args(["--threads", "1", "--connections", &CLIENTS.to_string()]);
     command.args(["--duration", &format!("{seconds}s"), "--timeout", "30s", "--script"]);
-    command.arg(script.path()).arg(format!("http://{server}:{PORT}/{}", file.name()));
-    let read = if file == File::Large { bytes } else { requests };
-    Program::start(command, seconds, read, Some(script))
+    command.arg(script.path()).arg(format!("http://{server}:{PORT}/{name}"));
+    Load::start(command, seconds, read, Some(script))
 }
 
-/// What wrk reports.
 #[derive(Deserialize)]
 struct Report {
     seconds: f64,

@@ -1,12 +1,10 @@
 //! What bundling costs: every path side by side in one run, links as fast as the machine, rounds interleaved.
 //!
-//! Paths ([`path`]) are built anew for every sample; figures are measured one after the other on a path. The receive
+//! Paths are built anew for every sample; figures are measured one after the other on a path. The receive
 //! engines have rows of their own ([`crate::commands::engines`]). Nothing is pinned: client, server, daemons and kernel
 //! share the machine's CPUs as they come.
 
-mod path;
-
-use std::path::Path as FilePath;
+use std::net::Ipv4Addr;
 
 use Bound::{Least, Most};
 use tabane_kit::prerequisites::MPTCPIZE;
@@ -15,7 +13,6 @@ use tabane_kit::workload::datagrams;
 
 use crate::commands::engines;
 use crate::prelude::*;
-use path::{BUNDLE_1, Carrier, MEMORY_PATHS, PATHS, Path};
 
 /// What the command needs besides the sandbox's own tools.
 pub const TOOLS: &[Tool] = &[IPERF3, MPTCPIZE];
@@ -64,11 +61,10 @@ pub fn run(options: &Options) -> Result<ExitCode> {
 
 /// Time that a flow gets to reach its speed before round trips beside it are measured.
 const SETTLE: Duration = Duration::from_millis(300);
-/// Payload of the small datagrams.
 const SMALL_BYTES: usize = 64;
 
 /// Measures `path` with flows of `seconds` and adds a sample of every figure to `report`.
-fn take(path: &Path, daemon: &FilePath, seconds: u32, report: &mut Report) -> Result<()> {
+fn take(path: &Path, daemon: &std::path::Path, seconds: u32, report: &mut Report) -> Result<()> {
     let topology = path.lay()?;
     let bundles = path.start(&topology, daemon)?;
     let mut bench = Bench { path, topology: &topology, seconds, report };
@@ -77,10 +73,10 @@ fn take(path: &Path, daemon: &FilePath, seconds: u32, report: &mut Report) -> Re
     }
     bench.throughput(&bundles)?;
     bench.round_trips()?;
-    if path.carrier != Carrier::Mptcp {
-        bench.datagrams()?;
+    if path.carrier == Carrier::Mptcp {
+        return bonding::check_subflows(&topology).context(path.label);
     }
-    path.check(&topology).context(path.label)
+    bench.datagrams()
 }
 
 struct Bench<'a> {
@@ -184,7 +180,6 @@ const FIGURES: [(&str, &str, &str); 12] = [
     ("udp64_received_per_s", "64 B UDP received", "1/s"),
     ("udp64_lost_percent", "64 B UDP lost", "%"),
 ];
-/// The path that others are compared with.
 const BARE: &str = "veth";
 /// Least share of bare veth's throughput that a bundle of two without sealing reaches; a prototype did. What is aimed at; no verdict.
 const RATIO_MIN: f64 = 0.55;
@@ -212,7 +207,6 @@ const WANTED: [(&str, &str, &str, &str, Bound); 11] = [
     ("mem_unsealed.ratio", "mem_unsealed", BARE, "gbps", Least(RATIO_MEMORY_MIN)),
 ];
 
-/// Judges and shows what has been measured.
 fn write(report: &mut Report) {
     for (id, path, base, figure, bound) in WANTED {
         let ratio = report.ratio(&format!("{path}.{figure}"), &format!("{base}.{figure}"));
@@ -244,4 +238,116 @@ fn table(report: &Report, paths: &[Path], goal: [&str; 2]) -> Table {
         );
     }
     table
+}
+
+// The paths that are compared: how each is built, from bare cables to a bundle over them, and what stays in memory.
+
+/// A way from the first host to the second.
+struct Path {
+    /// Name in the file.
+    key: &'static str,
+    /// Name for people.
+    label: &'static str,
+    links: usize,
+    carrier: Carrier,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Carrier {
+    /// The kernel's own stack: over one cable, over all of them, and within one host.
+    Bare,
+    Mptcp,
+    Loopback,
+    /// A pair of Unix sockets.
+    UnixPair,
+    /// A bundle over links of this form, sealed or not, with further arguments of `tabane up`.
+    Bundle(&'static str, bool, &'static [&'static str]),
+}
+
+/// Forms of links: over a NIC, and a window of memory that both hosts share.
+const NIC: &str = "NIC";
+const MEMORY: &str = "mem:";
+const SEALED: Carrier = Carrier::Bundle(NIC, true, &[]);
+const UNSEALED: Carrier = Carrier::Bundle(NIC, false, &[]);
+const MTU_65000: Carrier = Carrier::Bundle(NIC, false, &["--mtu", "65000"]);
+const BY_PROGRAMS: Carrier = Carrier::Bundle(NIC, false, &["--data-path", "kernel", "--policy", "hash"]);
+const ETHER: Carrier = Carrier::Bundle("ether:NIC,engine=packet", true, &[]);
+/// By AF_XDP where it can be had.
+const ETHER_AUTO: Carrier = Carrier::Bundle("ether:NIC,engine=auto", true, &[]);
+
+/// Where the bundle over one link stands in [`PATHS`].
+const BUNDLE_1: usize = 1;
+
+const PATHS: [Path; 10] = [
+    Path { key: "veth", label: "bare veth", links: 1, carrier: Carrier::Bare },
+    Path { key: "bundle1", label: "bundle of 1", links: 1, carrier: SEALED },
+    Path { key: "bundle2", label: "bundle of 2", links: 2, carrier: SEALED },
+    Path { key: "unsealed2", label: "unsealed", links: 2, carrier: UNSEALED },
+    Path { key: "unsealed2_mtu65000", label: "and MTU 65000", links: 2, carrier: MTU_65000 },
+    Path { key: "ether1", label: "ether of 1", links: 1, carrier: ETHER },
+    Path { key: "ether1_auto", label: "engine auto", links: 1, carrier: ETHER_AUTO },
+    Path { key: "mptcp2", label: "MPTCP of 2", links: 2, carrier: Carrier::Mptcp },
+    Path { key: "unsealed1", label: "unsealed, 1", links: 1, carrier: UNSEALED },
+    Path { key: "kernel1", label: "kernel path", links: 1, carrier: BY_PROGRAMS },
+];
+
+/// Paths that leave no machine, in the order of their table.
+const MEMORY_PATHS: [Path; 4] = [
+    Path { key: "mem", label: "mem", links: 1, carrier: Carrier::Bundle(MEMORY, true, &[]) },
+    Path {
+        key: "mem_unsealed",
+        label: "mem, unsealed",
+        links: 1,
+        carrier: Carrier::Bundle(MEMORY, false, &[]),
+    },
+    Path { key: "loopback", label: "loopback TCP", links: 1, carrier: Carrier::Loopback },
+    Path { key: "unix", label: "Unix pair", links: 1, carrier: Carrier::UnixPair },
+];
+
+impl Path {
+    fn lay(&self) -> Result<Topology> {
+        let plan = Plan { wiring: Wiring::Cable, ..Plan::two_hosts(vec![LinkPlan::unshaped(); self.links]) };
+        let topology = Topology::build(plan)?;
+        if self.carrier == Carrier::Mptcp {
+            bonding::announce_subflows(&topology)?;
+        }
+        Ok(topology)
+    }
+
+    fn start<'a>(&self, topology: &'a Topology, daemon: &std::path::Path) -> Result<Vec<Bundle<'a>>> {
+        let Carrier::Bundle(form, is_sealed, arguments) = self.carrier else { return Ok(Vec::new()) };
+        // Its name is needed no more once both daemons have it open.
+        let window = Window::new()?;
+        let links: Vec<String> = match form {
+            MEMORY => vec![window.link()],
+            _ => topology.nics().iter().map(|nic| form.replace(NIC, nic)).collect(),
+        };
+        let protection = if is_sealed { Protection::LabKey } else { Protection::None };
+        let words = arguments.iter().map(|word| (*word).to_owned()).collect();
+        let options = bundle::Options { protection, arguments: words, ..bundle::Options::new(daemon) };
+        let mut bundles = Bundle::start_over(topology, &links, &options)?;
+        if self.carrier == BY_PROGRAMS {
+            Bundle::wait_for_programs(&mut bundles)?;
+        }
+        Ok(bundles)
+    }
+
+    fn hosts<'a>(&self, topology: &'a Topology) -> (&'a Namespace, &'a Namespace) {
+        let server = if self.carrier == Carrier::Loopback { 0 } else { 1 };
+        (topology.host(0), topology.host(server))
+    }
+
+    /// Address of the host that answers on this path.
+    fn server(&self) -> IpAddr {
+        match self.carrier {
+            Carrier::Bundle(..) => bundle::address(1),
+            Carrier::Bare | Carrier::Mptcp => address(0, 1).into(),
+            Carrier::Loopback | Carrier::UnixPair => Ipv4Addr::LOCALHOST.into(),
+        }
+    }
+
+    /// What carries its byte streams.
+    fn stream(&self) -> Stream {
+        if self.carrier == Carrier::Mptcp { Stream::Mptcp } else { Stream::Tcp }
+    }
 }

@@ -4,10 +4,6 @@
 //! puts two such lists so far apart (Wilcoxon's rank-sum test, which asks nothing of how they are distributed). Figures
 //! of different machines are compared, too, but the report says that they are of different machines.
 
-use std::collections::BTreeMap;
-use std::fmt;
-
-use serde_json::json;
 use tabane_kit::machine::Machine;
 use tabane_probe::stats::rank_sum;
 
@@ -42,7 +38,6 @@ pub(super) struct Kept {
     verdicts: Vec<Verdict>,
 }
 
-/// What became of a figure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 enum Finding {
@@ -54,7 +49,6 @@ enum Finding {
     TooFew,
 }
 
-/// One figure in both reports.
 #[derive(Debug, Serialize)]
 struct Change {
     key: String,

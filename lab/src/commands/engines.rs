@@ -4,7 +4,6 @@
 //! pinned: sender, echo, both daemons and the kernel share the machine's processors as they come.
 //! Beside the loads there is one ping-pong, and quiet; the bench has these, too.
 
-use tabane_engine::receive::Method;
 use tabane_kit::workload::echoes;
 
 use crate::prelude::*;
@@ -25,20 +24,8 @@ pub fn share_during<T>(bundles: &[Bundle<'_>], work: impl FnOnce() -> Result<T>)
 pub struct Options {
     #[command(flatten)]
     common: Common,
-    /// Loads, in datagrams per second; can be repeated [default: 10, 100, … 1000000]
-    #[arg(long = "load", value_name = "N", value_delimiter = ',', value_parser = RangedU64ValueParser::<u64>::new().range(1..=10_000_000))]
-    loads: Vec<u64>,
-    /// Seconds of each load
-    #[arg(long, default_value_t = 2, value_parser = RangedU64ValueParser::<u32>::new().range(1..=60))]
-    seconds: u32,
-    /// Samples of each
-    #[arg(long, default_value_t = 3, value_parser = RangedU64ValueParser::<u32>::new().range(1..=100))]
-    rounds: u32,
-    /// Further arguments of `tabane up`; can be repeated
-    #[arg(long = "up", value_name = "ARGUMENT", allow_hyphen_values = true)]
-    arguments: Vec<String>,
     /// One round of one second at three loads: does it work, not how fast
-    #[arg(long, conflicts_with_all = ["seconds", "rounds", "loads"])]
+    #[arg(long)]
     quick: bool,
 }
 
@@ -46,9 +33,9 @@ pub struct Options {
 const BARE: Duration = Duration::from_secs(1);
 /// After a change of engine: what came before is over.
 const SETTLE: Duration = Duration::from_millis(200);
-/// Loads unless told otherwise, and when it has to be quick.
-const LOADS: [u64; 6] = [10, 100, 1_000, 10_000, 100_000, 1_000_000];
-const LOADS_QUICK: [u64; 3] = [10, 1_000, 100_000];
+/// Loads, in datagrams per second, with seconds of each and samples of it; and when it has to be quick.
+const LOADS: (&[u64], u32, u32) = (&[10, 100, 1_000, 10_000, 100_000, 1_000_000], 2, 3);
+const LOADS_QUICK: (&[u64], u32, u32) = (&[10, 1_000, 100_000], 1, 1);
 /// Beyond so many datagrams a second the figures say how long the queues of an overloaded machine are, and are not judged.
 const JUDGED_MAX: u64 = 10_000;
 
@@ -75,17 +62,10 @@ fn of_better_max(load: u64, figure: &str) -> Option<f64> {
 /// Measures all engines at all loads.
 pub fn run(options: &Options) -> Result<ExitCode> {
     let common = &options.common;
-    let (seconds, rounds) = if options.quick { (1, 1) } else { (options.seconds, options.rounds) };
-    let loads = match (options.quick, &options.loads[..]) {
-        (true, _) => LOADS_QUICK.to_vec(),
-        (false, []) => LOADS.to_vec(),
-        (false, named) => named.to_vec(),
-    };
+    let (loads, seconds, rounds) = if options.quick { LOADS_QUICK } else { LOADS };
     let cable = Plan { wiring: Wiring::Cable, ..Plan::two_hosts(vec![LinkPlan::unshaped()]) };
     let topology = Topology::build(cable)?;
-    let up =
-        bundle::Options { arguments: options.arguments.clone(), ..bundle::Options::new(&common.daemon()?) };
-    let bundles = Bundle::start_all(&topology, &up)?;
+    let bundles = Bundle::start_all(&topology, &bundle::Options::new(&common.daemon()?))?;
     let mut report = Report::new("engines", common.seed);
     for round in 1..=rounds {
         let step = progress::step(&format!("round {round} of {rounds}: ping-pong and quiet"));
@@ -100,12 +80,12 @@ pub fn run(options: &Options) -> Result<ExitCode> {
             sample(&topology, &bundles, (load, engine), seconds, &mut report)?;
         }
     }
-    report.cover_part(options.quick || !options.loads.is_empty());
+    report.cover_part(options.quick);
     write_waiting(&mut report, "veth.p50_us");
     report.field("seconds", seconds);
     report.field("rounds", rounds);
     report.field("pinning", "none");
-    write(&mut report, &loads);
+    write(&mut report, loads);
     report.show(format!(
         "  medians of {rounds} rounds of {seconds} s, 64 B of UDP, link unshaped, nothing pinned"
     ));

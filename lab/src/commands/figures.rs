@@ -6,8 +6,6 @@
 //!
 //! A page quotes a figure as a link whose label is the figure's name, so a reader finds when and where it was measured.
 
-use std::collections::BTreeMap;
-
 use super::compare::Kept;
 use crate::prelude::*;
 
@@ -19,7 +17,6 @@ pub const QUOTING: [&str; 3] = ["README.md", "README.ja.md", "docs/comparison.md
 /// A figure: run, name, samples of the run's report; with a second name, the ratio of both medians.
 type Figure = (&'static str, &'static str, &'static str, Option<&'static str>);
 
-/// All figures that are quoted.
 const FIGURES: [Figure; 16] = [
     ("demo", "ratio", "bundle_gbps", Some("single_gbps")),
     ("demo", "cpu-link", "single_cpu_s_per_gb", None),
@@ -61,7 +58,6 @@ pub fn run(options: &Options) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// The page with the section of a run as its report has it.
 fn with_report(page: &str, kept: &Kept) -> Result<String> {
     let head = format!("## {}\n", kept.name);
     let (before, rest) =

@@ -4,20 +4,18 @@
 //! Over a veth a superframe stays whole from one stack to the other. Here it is cut into segments in front of the cable, by the NIC
 //! or by the kernel for it, and what comes is segments. [`super::pair`] joins the guests.
 
-use tabane_kit::counters::packets;
 use tabane_kit::guest::Model;
-use tabane_kit::guest::pair::{self, Answers, Talk};
 use tabane_kit::machine::processors;
-use tabane_kit::workload::delivery::{self, Taker};
 
-use super::pair::{Ending, LINKS, PairOptions, Way, nics};
+use super::pair::{Caller, Measured, Way};
 use crate::prelude::*;
+
+pub use super::pair::PairOptions as Options;
 
 /// What the command needs besides the sandbox's own tools.
 pub const TOOLS: &[Tool] = &[QEMU, MODPROBE, BUSYBOX, IPERF3];
 /// Longest that both guests may take.
 const LIMIT: Duration = Duration::from_secs(1800);
-/// Connections at once.
 const CONNECTIONS: [u8; 2] = [1, 4];
 /// The ways, with their names in reports and for people.
 const WAYS: [(Way, &str, &str); 3] = [
@@ -25,97 +23,76 @@ const WAYS: [(Way, &str, &str); 3] = [
     (Way::Kernel, "kernel", "kernel path, hash"),
     (Way::Cells, "cells", "cells, hash"),
 ];
+/// Ends of keys, with their units; others have none. Processor time is that of both guests.
+const UNITS: [(&str, &str); 5] = [
+    ("throughput", "Mbit/s"),
+    ("cpu", "s/GB"),
+    ("retransmits", "segments"),
+    ("frame_bytes_sent", "bytes"),
+    ("frame_bytes_received", "bytes"),
+];
 
 /// Bytes that no segment has: the links carry packets of 1,500.
 const SUPERFRAME_MIN: f64 = 3_000.0;
 /// Most frames in cells beside files by the kernel path: neighbours' questions.
 const FEW: f64 = 100.0;
 
-/// A figure of so many connections.
-type Figure = fn(&Speed) -> f64;
-
-/// All of them: key, unit, and how they are computed.
-const FIGURES: [(&str, &str, Figure); 3] = [
-    ("throughput", "Mbit/s", |speed| speed.mbit),
-    ("cpu", "s/GB", |speed| speed.cpu_s_per_gb),
-    ("retransmits", "segments", |speed| speed.retransmits as f64),
-];
-
-/// Two virtual machines with e1000e and with virtio NICs: a bare link, the kernel path and cells; about 10 minutes
-#[derive(Clone, Debug, Args)]
-pub struct Options {
-    #[command(flatten)]
-    pair: PairOptions,
-    /// NICs to measure
-    #[arg(long = "nic", value_name = "NIC", default_values = ["e1000e", "virtio-net"])]
-    models: Vec<Model>,
-}
-
-/// How fast so many connections were.
-#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
-struct Speed {
-    connections: u8,
-    /// Payload per second, in Mbit/s.
-    mbit: f64,
-    /// Segments that were sent again.
-    retransmits: u64,
-    /// Time of the processors of both guests for 10^9 bytes, in seconds.
-    cpu_s_per_gb: f64,
-}
-
-/// What left and came, at both ends.
-#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
-struct Crossed {
-    /// Packets of all links that one guest sent and the other received.
-    packets: [u64; 2],
-    /// Frames and bytes that programs gave to the links, and those that programs at the other end handed on.
-    by_programs: [[u64; 2]; 2],
-    /// Frames that travelled in cells.
-    in_cells: u64,
-}
-
-/// One trial.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-struct Measured {
-    way: Way,
-    speeds: Vec<Speed>,
-    /// Files whose SHA-256 was the same at both ends, of [`CONNECTIONS`] at once each.
-    whole: u64,
-    crossed: Crossed,
-}
-
-impl Options {
-    /// Whether this is the work of one of the guests.
-    pub fn is_inside(&self) -> bool {
-        self.pair.is_inside()
-    }
-}
-
-/// All ways, in the order in which they are measured.
-fn trials(options: &PairOptions) -> impl Iterator<Item = Way> + use<> {
-    (0..options.rounds).flat_map(|_| WAYS.map(|(way, ..)| way))
-}
-
 /// Measures.
 pub fn run(options: &Options) -> Result<ExitCode> {
-    let pair = &options.pair;
-    if let Some(side) = pair.side {
-        return work(pair, side).map(|()| ExitCode::SUCCESS);
+    if let Some(side) = options.side {
+        return options.work(side, |caller| WAYS.into_iter().try_for_each(|way| measure(caller, way)));
     }
-    let mut report = Report::new("nics", pair.common.seed);
-    report.field("guest_kernel", pair.guest.guest()?.version());
+    let mut report = Report::new("nics", options.common.seed);
+    report.field("guest_kernel", options.guest.guest()?.version());
     // Both guests are busy at once.
     let half = (processors()?.len() / 2).max(1);
-    for model in &options.models {
-        let measured: Vec<Measured> = pair.ask("nics", (*model, &[]), half, LIMIT)?;
-        write(&mut report, *model, &measured);
+    for model in [Model::E1000e, Model::VirtioNet] {
+        let measured = options.ask("nics", (model, &[]), half, LIMIT)?;
+        write(&mut report, model, &measured);
     }
     report.show("  emulated processors: speeds compare with each other only");
-    report.finish(pair.common.json.as_deref())
+    report.finish(options.common.json.as_deref())
+}
+
+/// Fills a way by connections, and sends files over it.
+fn measure(caller: &mut Caller<'_>, (way, key, label): (Way, &str, &str)) -> Result<()> {
+    let _step = progress::step(label);
+    caller.make(way, None)?;
+    for connections in CONNECTIONS {
+        let before = caller.counted()?;
+        let flow = caller.fill(connections)?;
+        let after = caller.counted()?;
+        let used: f64 =
+            [0, 1].map(|end| after[end].machine_seconds - before[end].machine_seconds).iter().sum();
+        caller.push(format!("{key}.{connections}.throughput"), 1e3 * flow.gbps);
+        caller.push(format!("{key}.{connections}.cpu"), used * 1e9 / flow.bytes as f64);
+        caller.push(format!("{key}.{connections}.retransmits"), flow.retransmits as f64);
+    }
+    let before = caller.counted()?;
+    for connections in CONNECTIONS {
+        let whole = caller.send_files(connections)?;
+        caller.push(format!("{key}.files_damaged"), f64::from(connections) - whole as f64);
+    }
+    let after = caller.counted()?;
+    if way == Way::Kernel {
+        // What programs gave to the links, and what those at the other end handed on.
+        for (end, name) in ["sent", "received"].into_iter().enumerate() {
+            let [frames, bytes] =
+                [0, 1].map(|which| after[end].by_programs[end][which] - before[end].by_programs[end][which]);
+            caller.push(format!("{key}.frame_bytes_{name}"), bytes as f64 / frames as f64);
+        }
+        caller.push(format!("{key}.in_cells"), (after[0].in_cells - before[0].in_cells) as f64);
+    }
+    caller.end()
 }
 
 /// Writes what was measured over NICs of this kind into `report`.
-fn write(report: &mut Report, model: Model, measured: &[Measured]) {
+fn write(report: &mut Report, model: Model, measured: &Measured) {
+    let of = |key: &str| format!("{}.{key}", model.module());
+    for (key, value) in measured {
+        let unit = UNITS.into_iter().find(|(end, _)| key.ends_with(end)).map_or("", |(_, unit)| unit);
+        report.push(of(key), unit, *value);
+    }
     let mut table = Table::new([
         model.module(),
         "flows",
@@ -128,211 +105,29 @@ fn write(report: &mut Report, model: Model, measured: &[Measured]) {
         "received",
     ]);
     for (way, key, label) in WAYS {
-        let name = format!("{}.{key}", model.module());
-        for one in measured.iter().filter(|one| one.way == way) {
-            for (speed, (figure, unit, compute)) in
-                one.speeds.iter().flat_map(|speed| FIGURES.map(|figure| (speed, figure)))
-            {
-                report.push(format!("{name}.{}.{figure}", speed.connections), unit, compute(speed));
-            }
+        let frames =
+            ["sent", "received"].map(|end| report.measured(&of(&format!("{key}.frame_bytes_{end}"))));
+        let damaged = report.measured(&of(&format!("{key}.files_damaged"))).max();
+        report.verdict(Verdict::at_most(&of(&format!("{key}.files_damaged")), damaged, 0.0));
+        if way == Way::Kernel {
+            // What arrives is segments again, unless the kernel gathers them.
+            let sent = frames[0].min();
+            report.verdict(Verdict::at_least(&of("kernel.frame_bytes"), sent, SUPERFRAME_MIN));
+            let in_cells = report.measured(&of("kernel.in_cells")).max();
+            report.verdict(Verdict::at_most(&of("kernel.in_cells"), in_cells, FEW));
         }
-        let frames = frames(report, &name, way, measured);
         for connections in CONNECTIONS {
             let mut row = vec![label.to_string(), connections.to_string()];
             for figure in ["throughput", "cpu"] {
-                let key = format!("{name}.{connections}.{figure}");
-                let ratio = report.ratio(&key, &format!("{}.bare.{connections}.{figure}", model.module()));
-                row.extend([format!("{:.1}", report.median(&key)), format!("{ratio:.2}")]);
-                report.push(format!("{key}_ratio"), "", ratio);
+                let own = of(&format!("{key}.{connections}.{figure}"));
+                let ratio = report.ratio(&own, &of(&format!("bare.{connections}.{figure}")));
+                row.extend([format!("{:.1}", report.median(&own)), format!("{ratio:.2}")]);
+                report.push(format!("{own}_ratio"), "", ratio);
             }
-            row.push(format!("{:.0}", report.median(&format!("{name}.{connections}.retransmits"))));
-            row.extend(frames.map(|bytes| if bytes > 0.0 { format!("{bytes:.0}") } else { String::new() }));
+            row.push(number(report.median(&of(&format!("{key}.{connections}.retransmits")))));
+            row.extend(frames.each_ref().map(|bytes| number(bytes.median())));
             table.row(row);
         }
     }
     report.show(table);
-}
-
-/// Judges files and what carried them; returns the mean bytes of frames that programs sent, and handed on.
-fn frames(report: &mut Report, name: &str, way: Way, measured: &[Measured]) -> [f64; 2] {
-    let trials: Vec<&Measured> = measured.iter().filter(|one| one.way == way).collect();
-    let files = CONNECTIONS.iter().map(|connections| u64::from(*connections)).sum::<u64>();
-    let whole = trials.iter().all(|one| one.whole == files);
-    report.verdict(Verdict::equals(&format!("{name}.whole"), whole, true));
-    if way != Way::Kernel {
-        return [0.0; 2];
-    }
-    let mut in_cells = 0.0_f64;
-    for one in trials {
-        for (end, [frames, bytes]) in ["sent", "received"].into_iter().zip(one.crossed.by_programs) {
-            report.push(format!("{name}.frame_bytes_{end}"), "bytes", bytes as f64 / frames as f64);
-        }
-        in_cells = in_cells.max(one.crossed.in_cells as f64);
-    }
-    let [sent, received] =
-        ["sent", "received"].map(|end| report.measured(&format!("{name}.frame_bytes_{end}")));
-    report.verdict(Verdict::at_least(&format!("{name}.frame_bytes"), sent.min(), SUPERFRAME_MIN));
-    report.verdict(Verdict::at_most(&format!("{name}.in_cells"), in_cells, FEW));
-    [sent.median(), received.median()]
-}
-
-// What each guest does. The first one asks for a path, fills it and sends files; the other makes its end of each path, and takes
-// them.
-//
-// Lines to and fro over the control link: a [`Way`]; that the path is there; for each number of connections that they begin and
-// that they have ended, each answered by the seconds that the other's processors were busy; that all is over, answered by what
-// the other has counted.
-
-/// Where files are taken: this port and those behind it.
-const PORT: u16 = 7440;
-/// Bytes of each file.
-const FILE: u64 = 2 << 20;
-
-/// What the guest `side` has to do.
-fn work(options: &PairOptions, side: usize) -> Result<()> {
-    let host = pair::host(side, LINKS)?;
-    let daemon = options.common.daemon()?;
-    if side == 1 {
-        return answer(options, &host, &daemon);
-    }
-    let measured: Vec<Measured> =
-        trials(options).map(|way| ask(options, &host, way, &daemon)).collect::<Result<_>>()?;
-    options.guest.hand_over(&measured)
-}
-
-/// Has one way measured.
-fn ask(options: &PairOptions, host: &Namespace, way: Way, daemon: &Path) -> Result<Measured> {
-    let _step = progress::step(WAYS.iter().find(|known| known.0 == way).map_or("", |known| known.2));
-    let mut talk = Talk::call(host)?;
-    talk.say(&way)?;
-    let path = Ending::make(way, host, 0, daemon)?;
-    talk.hear::<()>()?;
-    path.wait_until_it_carries(1)?;
-    let speeds = CONNECTIONS.map(|connections| fill(&mut talk, options, host, way, connections));
-    let speeds = speeds.into_iter().collect::<Result<_>>()?;
-    let before = counted(&mut talk, host, &path)?;
-    let whole = CONNECTIONS.map(|connections| send(options, host, way, connections));
-    let whole = whole.into_iter().sum::<Result<u64>>()?;
-    let after = counted(&mut talk, host, &path)?;
-    path.end()?;
-    Ok(Measured { way, speeds, whole, crossed: crossed(before, after) })
-}
-
-/// Fills the path for some seconds.
-fn fill(
-    talk: &mut Talk,
-    options: &PairOptions,
-    host: &Namespace,
-    way: Way,
-    connections: u8,
-) -> Result<Speed> {
-    let mut busy = || -> Result<f64> {
-        talk.say(&())?;
-        Ok(Usage::now(&[])?.machine_seconds + talk.hear::<f64>()?)
-    };
-    let before = busy()?;
-    let (server, seconds) = (way.address(1), options.seconds);
-    let flow = Flow { connections, ..Flow::tcp(server, seconds) }.run(host)?;
-    let used = busy()? - before;
-    Ok(Speed {
-        connections,
-        mbit: 1e3 * flow.gbps,
-        retransmits: flow.retransmits,
-        cpu_s_per_gb: used * 1e9 / flow.bytes as f64,
-    })
-}
-
-/// Sends so many files at once; how many arrived as they were sent.
-fn send(options: &PairOptions, host: &Namespace, way: Way, connections: u8) -> Result<u64> {
-    let sending = (0..connections).map(|number| {
-        let to = SocketAddr::new(way.address(1), PORT + u16::from(number));
-        let mut source = Source::random(FILE, options.common.seed + u64::from(number));
-        host.spawn("file", move || delivery::send(to, &mut source))
-    });
-    let sending = sending.collect::<Result<Vec<_>>>()?;
-    let sent = sending.into_iter().map(joined).collect::<Result<Vec<_>>>()?;
-    Ok(sent.iter().filter(|delivery| delivery.sha256_ok).count() as u64)
-}
-
-/// What one end has sent and received so far.
-#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
-struct Counted {
-    /// Packets of all links, sent and received.
-    packets: [u64; 2],
-    /// Frames and bytes that programs sent, and received.
-    by_programs: [[u64; 2]; 2],
-    /// Frames sent in cells.
-    in_cells: u64,
-}
-
-impl Counted {
-    /// As it is now.
-    fn now(host: &Namespace, path: &Ending<'_>) -> Result<Counted> {
-        let mut counted = Counted { packets: packets(host, &nics())?, by_programs: [[0; 2]; 2], in_cells: 0 };
-        let Some(bundle) = &path.bundle else { return Ok(counted) };
-        let status = bundle.status()?;
-        counted.in_cells = status.counter("frames_sent");
-        for kernel in status.peers.first().context("no peer")?.paths.iter().filter_map(|path| path.kernel) {
-            let now =
-                [[kernel.frames_sent, kernel.bytes_sent], [kernel.frames_received, kernel.bytes_received]];
-            for (sum, more) in counted.by_programs.iter_mut().flatten().zip(now.into_iter().flatten()) {
-                *sum += more;
-            }
-        }
-        Ok(counted)
-    }
-}
-
-/// What both ends have counted: first this one, for the other one's bundle ends with its last answer.
-fn counted(talk: &mut Talk, host: &Namespace, path: &Ending<'_>) -> Result<[Counted; 2]> {
-    let own = Counted::now(host, path)?;
-    talk.say(&())?;
-    Ok([own, talk.hear()?])
-}
-
-/// What crossed the path from this guest to the other one.
-fn crossed(before: [Counted; 2], after: [Counted; 2]) -> Crossed {
-    let since = |count: fn(&[Counted; 2]) -> u64| count(&after) - count(&before);
-    Crossed {
-        packets: [since(|ends| ends[0].packets[0]), since(|ends| ends[1].packets[1])],
-        by_programs: [
-            [since(|ends| ends[0].by_programs[0][0]), since(|ends| ends[0].by_programs[0][1])],
-            [since(|ends| ends[1].by_programs[1][0]), since(|ends| ends[1].by_programs[1][1])],
-        ],
-        in_cells: since(|ends| ends[0].in_cells),
-    }
-}
-
-/// Answers as often as it will be asked.
-fn answer(options: &PairOptions, host: &Namespace, daemon: &Path) -> Result<()> {
-    let _server = Server::start(host, Stream::Tcp)?;
-    let answers = Answers::listen(host)?;
-    let most = CONNECTIONS.into_iter().max().context("no connections")?;
-    let takers = (0..most).map(|number| host.enter(|| Taker::listen(PORT + u16::from(number)))?);
-    let takers = takers.collect::<Result<Vec<_>>>()?;
-    for _ in trials(options) {
-        let mut talk = answers.take()?;
-        let way = talk.hear()?;
-        let path = Ending::make(way, host, 1, daemon)?;
-        talk.say(&())?;
-        for _ in 0..2 * CONNECTIONS.len() {
-            talk.hear::<()>()?;
-            talk.say(&Usage::now(&[])?.machine_seconds)?;
-        }
-        talk.hear::<()>()?;
-        talk.say(&Counted::now(host, &path)?)?;
-        CONNECTIONS.into_iter().try_for_each(|connections| take(&takers[..connections.into()]))?;
-        talk.hear::<()>()?;
-        talk.say(&Counted::now(host, &path)?)?;
-        path.end()?;
-    }
-    options.guest.hand_over(&())
-}
-
-/// Each takes a file.
-fn take(takers: &[Taker]) -> Result<()> {
-    thread::scope(|scope| {
-        let taking: Vec<_> = takers.iter().map(|taker| scope.spawn(|| taker.take())).collect();
-        taking.into_iter().try_for_each(|taken| taken.join().expect("it does not panic"))
-    })
 }

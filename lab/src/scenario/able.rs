@@ -5,10 +5,9 @@ use tabane_kit::workload::app::App;
 
 use super::contestant::{CONNECTIONS_MAX, Contestant, With};
 use super::course::{self, Condition};
-use super::plan::{BundleOptions, Flow, FlowKind, Link, Over, Place, Quality, Scenario};
+use super::plan::{BundleOptions, Fault, FaultKind, Flow, FlowKind, Link, Over, Place, Quality, Scenario};
 use crate::prelude::*;
 
-/// Why `scenario` cannot run in `place` at all.
 pub(super) fn place_lacks(scenario: &Scenario, place: Place) -> Option<String> {
     let why = match place {
         Place::Sim => sim_lacks(scenario)?,
@@ -18,7 +17,6 @@ pub(super) fn place_lacks(scenario: &Scenario, place: Place) -> Option<String> {
     Some(format!("not in `{}`: {why}", place.key()))
 }
 
-/// Why `contestant` cannot run `scenario` in `place`, which others can.
 pub(super) fn contestant_lacks(scenario: &Scenario, contestant: Contestant, place: Place) -> Option<String> {
     let has = |wanted: fn(&FlowKind) -> bool| scenario.flows.iter().any(|flow| wanted(&flow.kind));
     let is_simulated =
@@ -43,6 +41,8 @@ pub(super) fn contestant_lacks(scenario: &Scenario, contestant: Contestant, plac
         "it needs switches, and an emulated wire is none".into()
     } else if matches!(contestant, Contestant::Kernel(_)) && has_bare {
         "its links have no addresses of their own".into()
+    } else if contestant.policy().is_none() && is_hard_on_daemons(scenario) {
+        "it has no daemon".into()
     } else if scenario.has_netem(contestant) && !course::of(scenario).is_empty() {
         "flaws of netem stay as they are".into()
     } else if scenario.netem && place == Place::Namespaces {
@@ -59,13 +59,24 @@ pub(super) fn needs_emulator(scenario: &Scenario) -> bool {
         let own = scenario.links[link].quality();
         let router = condition.quality.router;
         let plain = Quality { rate: own.rate, router, ..Quality::default() };
-        condition.quality != plain || !condition.mute.is_empty()
+        condition.quality != plain || condition.hosts.iter().any(|(kind, _)| *kind == FaultKind::OneWay)
     };
-    scenario.links.iter().any(|link| link.coalescing.is_some())
+    scenario.random_faults > 0 && scenario.hosts == 2
+        || scenario.links.iter().any(|link| link.coalescing.is_some())
         || course::conditions(scenario).into_iter().any(is_flawed)
 }
 
+/// Whether something happens to daemons, or they are asked for something.
+fn is_hard_on_daemons(scenario: &Scenario) -> bool {
+    let kinds = || scenario.faults.iter().map(|fault| fault.kind);
+    scenario.random_faults > 0 || kinds().any(|kind| kind.is_of_process() || kind.wants_daemon())
+}
+
 fn sim_lacks(scenario: &Scenario) -> Option<String> {
+    let loses_nics = |fault: &Fault| matches!(fault.kind, FaultKind::NicDown | FaultKind::NicGone);
+    if is_hard_on_daemons(scenario) || scenario.faults.iter().any(loses_nics) {
+        return Some("the simulator has neither daemons nor NICs of a kernel".into());
+    }
     let conditions = course::conditions(scenario);
     if conditions.iter().any(|(_, condition)| condition.quality.corruption.per_million > 0) {
         return Some(
@@ -97,7 +108,6 @@ fn sim_lacks(scenario: &Scenario) -> Option<String> {
     })
 }
 
-/// Whether a bare flow is one that the simulator has.
 fn competes(scenario: &Scenario, flow: &Flow, link: u8) -> bool {
     let meets = |other: &&Flow| other.bare == Some(link) && other.to == flow.to;
     let alone = scenario.flows.iter().filter(meets).count() == 1 && flow.count == 1 && !flow.all;
@@ -131,7 +141,6 @@ fn wires_lack(scenario: &Scenario) -> Option<String> {
     })
 }
 
-/// What a router that translates addresses cannot do.
 fn routers_lack(scenario: &Scenario) -> Option<String> {
     let dies = course::conditions(scenario)
         .into_iter()
@@ -206,6 +215,14 @@ mod tests {
             assert!(place_lacks(&scenario, Place::Sim).is_some(), "{engines}");
             assert_eq!(place_lacks(&scenario, Place::Namespaces), None);
         }
+    }
+
+    #[test]
+    fn who_has_no_daemon_cannot_lose_it() {
+        let killed = scenario(&format!("{TCP}[[fault]]\nkind = \"killed\"\nbegins = \"1 s\"\n"));
+        assert!(place_lacks(&killed, Place::Sim).is_some_and(|why| why.contains("neither daemons")));
+        assert_eq!(place_lacks(&killed, Place::Namespaces), None);
+        assert!(contestant_lacks(&killed, Contestant::BestLink, Place::Namespaces).is_some());
     }
 
     #[test]

@@ -9,10 +9,8 @@ use toml::{Table, Value};
 use super::file;
 use super::plan::Scenario;
 
-/// Keys whose lists grow.
 const GROWING: [&str; 2] = ["fault", "want"];
 
-/// One scenario of a file.
 #[derive(Debug, PartialEq)]
 pub(super) struct Case {
     /// The names of its cases, joined by dots; empty in a file without axes.
@@ -101,7 +99,6 @@ fn combined(file: &str, mut top: Table, wish: &Wish) -> Result<Vec<Case>, Vec<Pr
     all.into_iter().map(case).collect()
 }
 
-/// The cases of an axis by their names.
 fn cases_of(axis: &Value) -> Option<Vec<(String, Table)>> {
     let cases = axis.as_table().filter(|axis| axis.len() == 1)?.get("case")?.as_array()?;
     let named = |case: &Value| {

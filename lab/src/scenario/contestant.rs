@@ -6,7 +6,6 @@ use serde::{Deserializer, Serializer};
 use tabane_kit::prerequisites::{TEAMNL, is_installed};
 use tabane_kit::workload::wait_until_listening;
 use tabane_kit::workload::watchers::Watchers;
-use tabane_proto::PolicyKind;
 
 use super::plan::{Place, Scenario};
 use super::units::{Form, named};
@@ -14,14 +13,11 @@ use crate::prelude::*;
 
 /// How long a path of the kernel's may take to carry its first packet; LACP needs some seconds.
 const CARRIES_WITHIN: Duration = Duration::from_secs(20);
-/// How long one try may take.
 const TRY_WITHIN: Duration = Duration::from_millis(500);
 /// A port on which nobody listens: the refusal shows that packets come and go.
 const NOBODY: u16 = 9;
-/// The VLAN on the device.
 const VLAN: u16 = 5;
 
-/// Who carries the flows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Contestant {
     /// The fastest link alone; of equally fast ones the nearest.
@@ -82,12 +78,10 @@ pub(super) struct Way<'a> {
     pub(super) bundles: Vec<Bundle<'a>>,
     watchers: Vec<Watchers>,
     tunnel: Option<Tunnel>,
-    /// The bundles have reorder qdiscs.
     is_ordered: bool,
 }
 
 impl Way<'_> {
-    /// The daemons of bundles, and who watches them.
     pub(super) fn pids(&self) -> Vec<u32> {
         let daemons = self.bundles.iter().filter_map(Bundle::pid);
         daemons.chain(self.watchers.iter().flat_map(Watchers::pids)).collect()
@@ -105,7 +99,6 @@ impl Way<'_> {
         Ok(all)
     }
 
-    /// Ends it.
     pub(super) fn stop(self) -> Result<()> {
         self.watchers.into_iter().try_for_each(Watchers::stop)?;
         Bundle::stop_all(self.bundles)?;
@@ -116,7 +109,6 @@ impl Way<'_> {
 named!(Contestant, Contestant::all(), Contestant::key);
 
 impl Contestant {
-    /// All of them.
     pub(super) fn all() -> Vec<Contestant> {
         let policies = PolicyKind::ALL.into_iter().map(|policy| Contestant::Bundle(policy, With::Nothing));
         let bundles = policies.chain(BUNDLES.map(|(_, policy, with)| Contestant::Bundle(policy, with)));
@@ -139,7 +131,6 @@ impl Contestant {
         }
     }
 
-    /// The policy of its bundle, if it is one.
     pub(super) const fn policy(self) -> Option<PolicyKind> {
         if let Contestant::Bundle(policy, _) = self { Some(policy) } else { None }
     }
@@ -154,17 +145,14 @@ impl Contestant {
         matches!(self, Contestant::Bundle(_, With::Order | With::TcpOrder | With::Programs))
     }
 
-    /// Whether it uses one link alone.
     pub(super) const fn is_alone(self) -> bool {
         matches!(self, Contestant::BestLink | Contestant::Netem)
     }
 
-    /// Whether it works with the addresses of the links themselves.
     pub(super) const fn uses_bare_links(self) -> bool {
         self.policy().is_none() && !matches!(self, Contestant::Kernel(_))
     }
 
-    /// Whether it carries TCP alone.
     pub(super) const fn is_for_tcp(self) -> bool {
         matches!(self, Contestant::Mptcp | Contestant::Aggligator)
     }
@@ -175,7 +163,6 @@ impl Contestant {
         matches!(self, Contestant::Kernel(key) if needy.contains(&key))
     }
 
-    /// What carries its byte streams.
     pub(super) const fn stream(self) -> Stream {
         if matches!(self, Contestant::Mptcp) { Stream::Mptcp } else { Stream::Tcp }
     }
@@ -196,7 +183,6 @@ impl Contestant {
         }
     }
 
-    /// Modules of the kernel that it needs.
     pub(super) fn modules(self) -> &'static [&'static str] {
         match self {
             Contestant::Netem => &["sch_netem"],
@@ -207,7 +193,6 @@ impl Contestant {
         }
     }
 
-    /// Programs that it needs.
     pub(super) fn tools(self) -> &'static [Tool] {
         match self {
             Contestant::Kernel("team-roundrobin") => &[TEAMNL],
@@ -215,7 +200,6 @@ impl Contestant {
         }
     }
 
-    /// Address of `host` on its path.
     pub(super) fn address(self, scenario: &Scenario, host: u8) -> IpAddr {
         let number = usize::from(host);
         match self {
@@ -292,28 +276,25 @@ impl Contestant {
     fn options(self, scenario: &Scenario, daemon: &Path) -> bundle::Options {
         let own = scenario.bundle;
         let policy = self.policy().unwrap_or_default();
-        let mut arguments =
-            ["--policy", policy.name(), "--receive", own.receive.name()].map(str::to_string).to_vec();
-        if !own.repair || self.has(With::NoRepair) {
-            arguments.push("--no-repair".to_string());
-        }
-        if policy == PolicyKind::Hash {
-            arguments.extend(["--hash".to_string(), own.hash.name().to_string()]);
-        }
-        if policy == PolicyKind::RoundRobin {
-            arguments.extend(["--turn".to_string(), own.turn.to_string()]);
-        }
-        if policy == PolicyKind::ActiveBackup {
-            let primary = own.primary.map(|link| ["--primary".to_string(), nic(link.into())]);
-            arguments.extend(primary.into_iter().flatten());
-            arguments.extend((!own.preempt).then(|| "--no-preempt".to_string()));
+        let (turn, primary) = (own.turn.to_string(), own.primary.map(|link| nic(link.into())));
+        let mut words = vec!["--policy", policy.name(), "--receive", own.receive.name()];
+        words.extend((!own.repair || self.has(With::NoRepair)).then_some("--no-repair"));
+        match policy {
+            PolicyKind::Hash => words.extend(["--hash", own.hash.name()]),
+            PolicyKind::RoundRobin => words.extend(["--turn", &turn]),
+            PolicyKind::ActiveBackup => {
+                words.extend(primary.iter().flat_map(|nic| ["--primary", nic]));
+                words.extend((!own.preempt).then_some("--no-preempt"));
+            }
+            _ => {}
         }
         if self.is_by_programs() {
-            arguments.extend(["--data-path", "kernel"].map(str::to_string));
+            words.extend(["--data-path", "kernel"]);
         }
         if self.has(With::TcpOrder) {
-            arguments.extend(["--reorder", "tcp"].map(str::to_string));
+            words.extend(["--reorder", "tcp"]);
         }
+        let arguments = words.into_iter().map(str::to_owned).collect();
         let is_sealed = own.sealed && !self.is_by_programs();
         let protection = if is_sealed { Protection::LabKey } else { Protection::None };
         bundle::Options { arguments, protection, ..bundle::Options::new(daemon) }
@@ -338,7 +319,6 @@ fn wait_until_it_carries(topology: &Topology, to: IpAddr) -> Result<()> {
     })
 }
 
-/// Puts the VLAN on the device of `host`.
 fn add_vlan(host: &Namespace, own: IpAddr) -> Result<()> {
     let name = format!("{DEVICE}.{VLAN}");
     host.ip(&format!("link add link {DEVICE} name {name} type vlan id {VLAN}"))?;
@@ -364,7 +344,6 @@ impl<'de> Deserialize<'de> for Contestant {
 //
 // Who measures it connects to that address, so its ports have to be known beforehand. It carries TCP only.
 
-/// The program.
 const PROGRAM: &str = "agg-tunnel";
 /// Where it listens for its other half.
 const LISTENS: u16 = 5800;
@@ -415,7 +394,6 @@ impl Tunnel {
         Ok(Tunnel { ends })
     }
 
-    /// Ends both.
     pub(super) fn stop(self) -> Result<()> {
         self.ends.into_iter().try_for_each(|end| end.stop().map(drop))
     }

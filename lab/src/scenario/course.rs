@@ -8,23 +8,19 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use tabane_kit::workload::transfer::ARRIVES_WITHIN;
+use tabane_proto::PolicyKind;
 
 use super::plan::{Fault, FaultKind, Quality, Router, Scenario};
 use super::trace::{STEP, Trace};
 
-/// What a link is like at one moment.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Condition {
     pub(super) quality: Quality,
-    /// Nothing passes.
     pub(super) black_hole: bool,
-    /// Hosts of which nothing passes.
-    pub(super) mute: BTreeSet<u8>,
-    /// Hosts whose cables are out.
-    pub(super) pulled: BTreeSet<u8>,
+    /// What is wrong at single hosts: one that is mute, has a cable out, or whose daemon does not run.
+    pub(super) hosts: BTreeSet<(FaultKind, u8)>,
 }
 
-/// A link changes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Step {
     /// Since the start of the flows.
@@ -36,18 +32,28 @@ pub(super) struct Step {
     pub(super) after: Condition,
     /// It carries nothing any more in some direction, so that this has to be noticed.
     pub(super) is_death: bool,
+    /// Hosts whose daemons get another policy.
+    pub(super) policies: Vec<(u8, PolicyKind)>,
 }
 
 impl Condition {
-    /// What `link` of `scenario` is like before the flows start.
     pub(super) fn at_first(scenario: &Scenario, link: usize) -> Condition {
         let quality = scenario.links[link].quality();
-        Condition { quality, black_hole: false, mute: BTreeSet::new(), pulled: BTreeSet::new() }
+        Condition { quality, black_hole: false, hosts: BTreeSet::new() }
+    }
+
+    /// Whether a wire does the same to frames under the other one.
+    pub(super) fn is_same_wire(&self, other: &Condition) -> bool {
+        let mute = |condition: &Condition| -> Vec<u8> {
+            let hosts = condition.hosts.iter().filter(|(kind, _)| *kind == FaultKind::OneWay);
+            hosts.map(|(_, host)| *host).collect()
+        };
+        (self.quality, self.black_hole, mute(self)) == (other.quality, other.black_hole, mute(other))
     }
 
     fn at(scenario: &Scenario, link: usize, time: Duration) -> Condition {
         let lasts = |fault: &&Fault| fault.begins <= time && fault.ends.is_none_or(|ends| ends > time);
-        let faults = scenario.faults.iter().filter(|fault| fault.link == link).filter(lasts);
+        let faults = faults_of(scenario, link).filter(lasts);
         let mut sound = Condition::at_first(scenario, link);
         if let Some(trace) = trace_of(scenario, link).filter(|_| time < scenario.duration) {
             let steps = u32::try_from(time.as_millis() / STEP.as_millis()).unwrap_or(u32::MAX);
@@ -59,8 +65,7 @@ impl Condition {
     fn with(mut self, fault: &Fault) -> Condition {
         match fault.kind {
             FaultKind::BlackHole => self.black_hole = true,
-            FaultKind::OneWay => drop(self.mute.insert(fault.host.unwrap_or(0))),
-            FaultKind::Cable => drop(self.pulled.insert(fault.host.unwrap_or(0))),
+            FaultKind::Policy => {}
             FaultKind::Rate => {
                 let rate = self.quality.router.as_mut().unwrap_or(&mut self.quality.rate);
                 *rate = fault.rate.unwrap_or(*rate);
@@ -69,12 +74,12 @@ impl Condition {
             FaultKind::Jitter => self.quality.jitter += fault.jitter.unwrap_or_default(),
             FaultKind::Loss => self.quality.loss = fault.loss.unwrap_or_default(),
             FaultKind::Corruption => self.quality.corruption = fault.corruption.unwrap_or_default(),
+            kind => drop(self.hosts.insert((kind, fault.host.unwrap_or(0)))),
         }
         self
     }
 }
 
-/// All steps in order.
 pub(super) fn of(scenario: &Scenario) -> Vec<Step> {
     let mut steps: Vec<Step> = (0..scenario.links.len()).flat_map(|link| of_link(scenario, link)).collect();
     steps.sort_by_key(|step| step.at);
@@ -87,13 +92,18 @@ pub(super) fn conditions(scenario: &Scenario) -> Vec<(usize, Condition)> {
     first.chain(of(scenario).into_iter().map(|step| (step.link, step.after))).collect()
 }
 
+/// Those of the link, and of daemons, which concern every link.
+fn faults_of(scenario: &Scenario, link: usize) -> impl Iterator<Item = &Fault> {
+    scenario.faults.iter().filter(move |fault| fault.link.is_none_or(|own| own == link))
+}
+
 /// What the rate of a link's router follows.
 fn trace_of(scenario: &Scenario, link: usize) -> Option<&Trace> {
     scenario.links[link].router.as_ref().and_then(|router: &Router| router.trace.as_ref())
 }
 
 fn of_link(scenario: &Scenario, link: usize) -> Vec<Step> {
-    let faults = || scenario.faults.iter().filter(|fault| fault.link == link);
+    let faults = || faults_of(scenario, link);
     let rates =
         || (0..).map(|step| STEP * step).take_while(|at| *at < scenario.duration).chain([scenario.duration]);
     let rates = trace_of(scenario, link).into_iter().flat_map(|_| rates());
@@ -105,7 +115,9 @@ fn of_link(scenario: &Scenario, link: usize) -> Vec<Step> {
         let after = Condition::at(scenario, link, at);
         let is_death = faults().any(|fault| fault.kind.is_death() && fault.begins == at);
         let lasts = ends.saturating_sub(at);
-        let step = Step { at, link, lasts, before: before.clone(), after: after.clone(), is_death };
+        let begins = faults().filter(|fault| link == 0 && fault.begins == at);
+        let policies = begins.filter_map(|fault| Some((fault.host.unwrap_or(0), fault.policy?))).collect();
+        let step = Step { at, link, lasts, before: before.clone(), after: after.clone(), is_death, policies };
         before = after;
         step
     };
@@ -149,7 +161,7 @@ mod tests {
         let seen: Vec<_> = steps.iter().map(|step| (step.at.as_millis(), step.link, step.is_death)).collect();
         assert_eq!(seen, [(1000, 1, false), (2000, 1, true), (2500, 0, true), (3000, 1, false)]);
         assert_eq!(steps[1].after.quality.delay, Duration::from_millis(21));
-        assert_eq!(steps[1].after.pulled, BTreeSet::from([1]));
+        assert_eq!(steps[1].after.hosts, BTreeSet::from([(FaultKind::Cable, 1)]));
         assert!(steps[2].after.black_hole && !steps[2].before.black_hole);
         assert_eq!(steps[3].after, Condition::at_first(&scenario, 1));
     }

@@ -1,8 +1,5 @@
 //! What bundles noticed of the faults of a run: when they took links for dead, rightly or not, and used them again.
 
-use std::collections::BTreeMap;
-
-use tabane_kit::clock::Moment;
 use tabane_kit::status::{Entry, is_on};
 
 use super::course::{Condition, Step};
@@ -10,8 +7,10 @@ use super::figure::{Figure, Measure};
 use super::plan::{Quality, Scenario};
 use crate::prelude::*;
 
-/// How long bundles may take to use all links again; links that flap are held down for a while.
+/// How long bundles may take to use all links again; after so many faults links are held down for up to 32 s.
 const WHOLE_WITHIN: Duration = Duration::from_secs(10);
+const FAULTS_MANY: usize = 8;
+const HELD_DOWN_WITHIN: Duration = Duration::from_secs(60);
 /// What a fault has done to queues lasts a little longer than the fault.
 const IN_FLIGHT_NS: u64 = 50_000_000;
 
@@ -20,12 +19,10 @@ const IN_FLIGHT_NS: u64 = 50_000_000;
 struct Fault {
     link: usize,
     began: Moment,
-    /// When something deadly began.
     death: Option<Moment>,
     ended: Option<Moment>,
 }
 
-/// All of a run so far.
 #[derive(Debug, Default)]
 pub(crate) struct Faults(Vec<Fault>);
 
@@ -58,7 +55,6 @@ impl Faults {
         }
     }
 
-    /// When the first of them began.
     pub(super) fn first_ns(&self) -> Option<u64> {
         self.0.first().map(|fault| fault.began.before_ns)
     }
@@ -76,7 +72,8 @@ impl Faults {
             Ok(all.iter().all(|status| status.is_ready(all.len() - 1, links)).then_some(()))
         };
         let is_mended = self.0.iter().all(|fault| fault.ended.is_some());
-        let is_whole = is_mended && wait_for("whole bundles", WHOLE_WITHIN, is_whole).is_ok();
+        let within = if self.0.len() > FAULTS_MANY { HELD_DOWN_WITHIN } else { WHOLE_WITHIN };
+        let is_whole = is_mended && wait_for("whole bundles", within, is_whole).is_ok();
         Ok(self.told_by(&statuses()?, is_mended.then_some(is_whole), since_ns))
     }
 

@@ -7,7 +7,6 @@ use crate::prelude::*;
 /// Makes [`Figure`] of a table: its variant, name in files, name for people, unit.
 macro_rules! figures {
     ($($(#[doc = $doc:literal])* $variant:ident: $key:literal, $label:literal, $unit:literal;)*) => {
-        /// A quantity that is measured.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
         #[serde(rename_all = "snake_case")]
         pub(crate) enum Figure {
@@ -18,7 +17,6 @@ macro_rules! figures {
             /// All of them, in the order in which they are shown.
             pub(super) const ALL: &'static [Figure] = &[$(Figure::$variant),*];
 
-            /// Name in files.
             pub(super) const fn key(self) -> &'static str {
                 match self { $(Figure::$variant => $key,)* }
             }
@@ -109,6 +107,10 @@ figures! {
     /// Requests or transactions of applications per second, and those that failed.
     PerSecond: "per_second", "answered, 1/s", "1/s";
     Failed: "failed", "requests failed", "requests";
+    /// Memory of the first host's daemon in the last third of a run with random faults, as a multiple of that in the third before.
+    MemoryGrowth: "memory_growth", "memory, x before", "";
+    /// Files that a daemon has open more, or less, than before random faults.
+    Descriptors: "descriptors", "open files apart", "files";
     /// Connections that broke.
     Broken: "broken", "connections broken", "connections";
     /// Frames and datagrams that the machine was too busy for, so that it and not the contestant lost them.
@@ -132,7 +134,6 @@ impl Figure {
     }
 }
 
-/// One value of one run.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Measure {
     /// The entry of the scenario; `None`: the whole run.
@@ -158,7 +159,6 @@ impl Measure {
 
 // What kernels, bundles and emulated wires have counted at one moment of a run.
 
-/// What kernels and wires have counted.
 pub(super) struct Counts {
     resent: u64,
     in_vain: u64,
@@ -192,7 +192,8 @@ impl Counts {
     /// The figures of the time since `earlier`, in which so much payload arrived over streams, if there were any.
     pub(super) fn since(&self, earlier: &Counts, payload: Option<u64>) -> Vec<Measure> {
         let mut figures = Vec::new();
-        let busy = self.socket_overruns - earlier.socket_overruns + self.device_drops - earlier.device_drops;
+        let busy = self.socket_overruns - earlier.socket_overruns
+            + self.device_drops.saturating_sub(earlier.device_drops);
         let mut missed = busy;
         if let (Some(now), Some(before)) = (self.wires, earlier.wires) {
             missed += now.overrun - before.overrun;
@@ -217,7 +218,6 @@ impl Counts {
     }
 }
 
-/// The sums of all emulated wires.
 fn wires(topology: &Topology) -> Result<Option<Counters>> {
     if topology.plan().wiring != Wiring::Emulator {
         return Ok(None);
@@ -233,7 +233,6 @@ fn wires(topology: &Topology) -> Result<Option<Counters>> {
     Ok(Some(sum))
 }
 
-/// The figures of what reorder qdiscs have counted.
 pub(super) fn reordered(counts: &[(String, u64)]) -> Vec<Measure> {
     if counts.is_empty() {
         return Vec::new();
@@ -246,13 +245,13 @@ pub(super) fn reordered(counts: &[(String, u64)]) -> Vec<Measure> {
     figures.map(|(figure, beginning)| Measure::of_run(figure, sum(beginning))).to_vec()
 }
 
+/// Counters of bundles that are added up, and those of the first host alone: what its device was given.
+const ADDED_UP: [&str; 4] = ["frames_trimmed", "cells_repaired", "cells_early", "cells_received"];
+const GIVEN: [&str; 2] = ["frames_sent", "frame_bytes_sent"];
+
 /// What bundles have counted; asking for it starts a program each.
 pub(super) struct Told {
-    trimmed: u64,
-    repaired: u64,
-    early: u64,
-    received: u64,
-    /// Frames that the first host's device was given, and their bytes.
+    sums: [u64; 4],
     given: [u64; 2],
 }
 
@@ -261,28 +260,22 @@ impl Told {
     pub(super) fn now(bundles: &[Bundle<'_>]) -> Result<Option<Told>> {
         let all = bundles.iter().map(Bundle::status).collect::<Result<Vec<_>>>()?;
         let Some(first) = all.first() else { return Ok(None) };
-        let sum = |name: &str| all.iter().map(|status| status.counter(name)).sum();
-        let given = ["frames_sent", "frame_bytes_sent"].map(|name| first.counter(name));
-        Ok(Some(Told {
-            trimmed: sum("frames_trimmed"),
-            repaired: sum("cells_repaired"),
-            early: sum("cells_early"),
-            received: sum("cells_received"),
-            given,
-        }))
+        let sums = ADDED_UP.map(|name| all.iter().map(|status| status.counter(name)).sum());
+        Ok(Some(Told { sums, given: GIVEN.map(|name| first.counter(name)) }))
     }
 
-    /// The figures of the time since `earlier`.
     pub(super) fn since(&self, earlier: &Told) -> Vec<Measure> {
-        let [frames, bytes] = [0, 1].map(|number| self.given[number] - earlier.given[number]);
-        vec![
-            Measure::of_run(Figure::Trimmed, (self.trimmed - earlier.trimmed) as f64),
-            Measure::of_run(Figure::Repaired, (self.repaired - earlier.repaired) as f64),
-            Measure::of_run(
-                Figure::EarlyPercent,
-                (self.early - earlier.early) as f64 * 100.0 / (self.received - earlier.received) as f64,
-            ),
-            Measure::of_run(Figure::FrameBytes, bytes as f64 / frames as f64),
-        ]
+        // Who was started again counts from the start.
+        let since = |now: u64, earlier: u64| now.saturating_sub(earlier) as f64;
+        let [trimmed, repaired, early, received] =
+            std::array::from_fn(|number| since(self.sums[number], earlier.sums[number]));
+        let [frames, bytes] = std::array::from_fn(|number| since(self.given[number], earlier.given[number]));
+        let figures = [
+            (Figure::Trimmed, trimmed),
+            (Figure::Repaired, repaired),
+            (Figure::EarlyPercent, early * 100.0 / received),
+            (Figure::FrameBytes, bytes / frames),
+        ];
+        figures.map(|(figure, value)| Measure::of_run(figure, value)).to_vec()
     }
 }

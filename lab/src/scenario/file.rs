@@ -13,11 +13,16 @@ use super::units::{Rate, Share, Size, Text, Time};
 use crate::prelude::*;
 
 const QUIET_MAX: Duration = Duration::from_secs(60);
+/// Conditions are compared for every fault of a link.
+const RANDOM_MAX: u64 = 5_000;
+const KINDS_OF_LINKS: &str =
+    "black-hole, one-way, cable, rate, delay, jitter, loss, corruption, nic-down, nic-gone, link-out";
+const KINDS_OF_HOSTS: &str = "one-way, cable, nic-down, nic-gone, link-out, killed, halted, policy";
 /// IPv6 needs 1,280 bytes (RFC 8200), and larger links than of 9,000 are rare.
 const MTU: RangeInclusive<u64> = 1_280..=9_000;
 /// A number has 8 bytes, and a datagram is one frame on a device whose MTU is 1,500 bytes.
 const BYTES: RangeInclusive<u64> = 8..=1_472;
-const DURATION: RangeInclusive<Duration> = Duration::from_millis(100)..=Duration::from_secs(600);
+const DURATION: RangeInclusive<Duration> = Duration::from_millis(100)..=Duration::from_secs(3_600);
 
 /// Reads `text`, the content of the file that the user named `file`.
 pub(super) fn parse(file: &str, text: &str) -> Result<Scenario, Vec<Problem>> {
@@ -176,7 +181,6 @@ impl Check<'_> {
         }
     }
 
-    /// Something that there are `count` of.
     fn number(&mut self, spot: Spot, number: Option<usize>, count: usize, words: &str) {
         // When there are none, that is a problem of its own.
         let count = count.max(1);
@@ -197,7 +201,6 @@ impl Check<'_> {
         }
     }
 
-    /// Reads the trace of a link's router.
     fn load(&mut self, trace: Option<&mut Trace>, number: usize, directory: &Path) {
         let Some(trace) = trace else { return };
         match Trace::named(&trace.name, directory) {
@@ -222,9 +225,11 @@ impl Check<'_> {
         }
         self.bounded(("hosts", 0, ""), scenario.hosts, 2..=8);
         self.bounded(("repeats", 0, ""), scenario.repeats, 1..=100);
+        let random_max = if scenario.in_turn { 0 } else { RANDOM_MAX };
+        self.bounded(("random_faults", 0, ""), scenario.random_faults, 0..=random_max);
         let Scenario { quiet, duration, .. } = *scenario;
         self.time(("quiet", 0, ""), quiet, quiet <= QUIET_MAX, "up to 1 min");
-        self.time(("duration", 0, ""), duration, DURATION.contains(&duration), "from 100 ms to 10 min");
+        self.time(("duration", 0, ""), duration, DURATION.contains(&duration), "from 100 ms to 1 h");
         let warm_up = scenario.warm_up();
         self.time(("warm_up", 0, ""), warm_up, warm_up < duration, "less than `duration`");
         self.number(("bundle", 0, "primary"), scenario.bundle.primary.map(Into::into), links, "link");
@@ -281,19 +286,27 @@ impl Check<'_> {
 
     fn fault(&mut self, number: usize, fault: &Fault, scenario: &Scenario, links: usize) {
         let spot = |key| ("fault", number, key);
-        let of_host = matches!(fault.kind, FaultKind::OneWay | FaultKind::Cable);
-        self.key_of("one-way, cable", spot("host"), fault.host.is_some(), of_host, None);
+        let (of_host, of_link) = (fault.kind.is_of_host(), !fault.kind.is_of_daemon());
+        self.key_of(KINDS_OF_HOSTS, spot("host"), fault.host.is_some(), of_host, None);
+        self.key_of(
+            KINDS_OF_LINKS,
+            spot("link"),
+            fault.link.is_some(),
+            of_link,
+            Some("a link of the scenario"),
+        );
         for (key, is_given, kind, allowed) in [
             ("rate", fault.rate.is_some(), FaultKind::Rate, Rate::ALLOWED),
             ("delay", fault.delay.is_some(), FaultKind::Delay, Time::ALLOWED),
             ("jitter", fault.jitter.is_some(), FaultKind::Jitter, Time::ALLOWED),
             ("loss", fault.loss.is_some(), FaultKind::Loss, Share::ALLOWED),
             ("corruption", fault.corruption.is_some(), FaultKind::Corruption, Share::ALLOWED),
+            ("policy", fault.policy.is_some(), FaultKind::Policy, "a policy of bundles, such as \"rr\""),
         ] {
             self.key_of(key, spot(key), is_given, fault.kind == kind, Some(allowed));
         }
         self.number(spot("host"), fault.host.map(Into::into), scenario.hosts.into(), "host");
-        self.number(spot("link"), Some(fault.link), links, "link");
+        self.number(spot("link"), fault.link, links, "link");
         let (begins, duration) = (fault.begins, scenario.duration);
         let allowed = "less than `duration`, counted from the start of the flows";
         self.time(spot("begins"), begins, begins < duration, allowed);

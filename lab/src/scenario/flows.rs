@@ -19,22 +19,25 @@ const IN_FLIGHT_NS: u64 = 50_000_000;
 /// Time before the first fault in which stalls are the machine's own.
 const CALM_NS: u64 = 500_000_000;
 
-/// A flow at work.
 pub(super) enum Running<'s> {
-    Stream(Transfer),
-    File { transfer: Transfer, start_ns: u64 },
+    /// A stream, or of a file when it began.
+    Transfer(Transfer, Option<u64>),
     Datagrams(Sequence),
     Trips(ScopedJoinHandle<'s, Result<RoundTrips>>),
     App(Box<(app::Load, app::Server)>),
 }
 
-/// What became of a flow.
-pub(super) enum Finished {
-    Stream(transfer::Outcome),
-    File { outcome: transfer::Outcome, start_ns: u64 },
-    Datagrams(sequence::Outcome),
-    Trips(RoundTrips),
-    App(app::Outcome),
+/// What became of a flow; what flows of its kind have not is `None`.
+#[derive(Default)]
+pub(super) struct Finished {
+    /// Times in which nothing arrived.
+    gaps: Option<Gaps>,
+    is_broken: bool,
+    /// From the start of a file to its last byte.
+    seconds: Option<f64>,
+    datagrams: Option<sequence::Outcome>,
+    trips: Option<RoundTrips>,
+    app: Option<app::Outcome>,
 }
 
 /// How far the flows of an entry were at one moment.
@@ -55,17 +58,17 @@ impl<'s> Running<'s> {
         duration: Duration,
         seed: u64,
     ) -> Result<Running<'s>> {
-        let carrier = if stream == Stream::Mptcp { Carrier::Mptcp } else { Carrier::Tcp };
+        let carrier = Carrier::Stream(stream);
         let send = |carrier, bytes| Transfer::over(carrier, from, to, at, Source::random(bytes, seed));
         Ok(match flow.kind {
-            FlowKind::Tcp => Running::Stream(send(carrier, COPY_BYTES)?),
-            FlowKind::Quic => Running::Stream(send(Carrier::Quic, COPY_BYTES)?),
+            FlowKind::Tcp => Running::Transfer(send(carrier, COPY_BYTES)?, None),
+            FlowKind::Quic => Running::Transfer(send(Carrier::Quic, COPY_BYTES)?, None),
             FlowKind::File => {
                 let source = Source::random(flow.file_bytes(), seed);
                 let start_ns = monotonic_ns()?;
                 let transfer = Transfer::over(carrier, from, to, at, source)?;
                 transfer.end();
-                Running::File { transfer, start_ns }
+                Running::Transfer(transfer, Some(start_ns))
             }
             FlowKind::Udp => {
                 let pace = Pace { per_second: flow.per_second(), bytes: flow.payload().into() };
@@ -89,58 +92,55 @@ impl<'s> Running<'s> {
 
     /// Lets it end, without waiting for that.
     pub(super) fn end(&self) {
-        if let Running::Stream(transfer) = self {
+        if let Running::Transfer(transfer, None) = self {
             transfer.end();
         }
     }
 
-    /// Waits for its end.
     pub(super) fn finish(self) -> Result<Finished> {
         Ok(match self {
-            Running::Stream(transfer) => Finished::Stream(whole(transfer.finish()?)?),
-            Running::File { transfer, start_ns } => {
-                Finished::File { outcome: whole(transfer.finish()?)?, start_ns }
-            }
+            Running::Transfer(transfer, start_ns) => Finished::of(transfer.finish()?, start_ns)?,
             Running::Datagrams(sequence) => {
                 let outcome = sequence.outcome()?;
                 ensure!(outcome.damaged == 0, "other datagrams arrived than were sent: {outcome:?}");
-                Finished::Datagrams(outcome)
+                let gaps = Some(outcome.gaps.clone());
+                Finished { gaps, datagrams: Some(outcome), ..Finished::default() }
             }
             Running::Trips(trips) => {
-                Finished::Trips(trips.join().unwrap_or_else(|panic| resume_unwind(panic))?)
+                let trips = trips.join().unwrap_or_else(|panic| resume_unwind(panic))?;
+                Finished { trips: Some(trips), ..Finished::default() }
             }
-            Running::App(app) => Finished::App(app.0.finish()?),
+            Running::App(app) => Finished { app: Some(app.0.finish()?), ..Finished::default() },
         })
     }
 }
 
-/// A connection may break; what arrives over it is what was sent.
-fn whole(outcome: transfer::Outcome) -> Result<transfer::Outcome> {
-    ensure!(outcome.is_whole || outcome.lost.is_some(), "another file arrived than was sent: {outcome:?}");
-    Ok(outcome)
+impl Finished {
+    /// A transfer, of a file that began then. It may break; what arrives over it is what was sent.
+    fn of(outcome: transfer::Outcome, start_ns: Option<u64>) -> Result<Finished> {
+        let is_broken = outcome.lost.is_some();
+        ensure!(outcome.is_whole || is_broken, "another file arrived than was sent: {outcome:?}");
+        let seconds = start_ns.map(|start_ns| outcome.gaps.until_last(start_ns).as_secs_f64());
+        Ok(Finished { gaps: Some(outcome.gaps), is_broken, seconds, ..Finished::default() })
+    }
 }
 
 impl Mark {
-    /// How far `flows` are now.
     pub(super) fn now(flows: &[Running<'_>]) -> Result<Mark> {
         let arrived = |flow: &Running<'_>| match flow {
-            Running::Stream(transfer) => transfer.arrived(),
-            Running::File { transfer, .. } => transfer.arrived(),
+            Running::Transfer(transfer, _) => transfer.arrived(),
             Running::Datagrams(_) | Running::Trips(_) | Running::App(_) => 0,
         };
         Ok(Mark { at_ns: monotonic_ns()?, bytes: flows.iter().map(arrived).collect() })
     }
 
-    /// Bytes of all streams since `earlier`.
     pub(super) fn bytes_since(&self, earlier: &Mark) -> u64 {
         self.bytes.iter().sum::<u64>() - earlier.bytes.iter().sum::<u64>()
     }
 }
 
-/// What was seen of the run in which flows were.
 pub(super) struct Around<'a> {
     pub(super) scenario: &'a Scenario,
-    /// When the first fault began.
     pub(super) fault_ns: Option<u64>,
     /// Datagrams that found a full socket.
     pub(super) socket_overruns: u64,
@@ -154,7 +154,7 @@ pub(super) fn figures(
     around: &Around<'_>,
 ) -> Vec<(Figure, f64)> {
     let mut figures = Vec::new();
-    let broken = finished.iter().filter(|flow| flow.is_broken()).count();
+    let broken = finished.iter().filter(|flow| flow.is_broken).count();
     let mbps = |bytes: u64, ns: u64| bytes as f64 * 8e3 / ns as f64;
     let speed = |bytes: u64, ns: u64| (Figure::Mbps, mbps(bytes, ns));
     if let Some(fault_ns) =
@@ -177,21 +177,21 @@ pub(super) fn figures(
             figures.push((Figure::Broken, broken as f64));
         }
         FlowKind::File => {
-            let seconds = finished.iter().filter_map(Finished::seconds).fold(0.0, f64::max);
+            let seconds = finished.iter().filter_map(|flow| flow.seconds).fold(0.0, f64::max);
             figures.extend((broken == 0).then_some((Figure::Seconds, seconds)));
             figures.push((Figure::Broken, broken as f64));
         }
         FlowKind::Udp => {
             let [sent, received] = finished
                 .iter()
-                .filter_map(Finished::datagrams)
+                .filter_map(|flow| flow.datagrams.as_ref())
                 .fold([0, 0], |sum, outcome| [sum[0] + outcome.sent, sum[1] + outcome.received]);
             let duration = around.scenario.duration;
             let duration_ns = u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX);
             let planned = f64::from(flow.per_second()) * duration.as_secs_f64() * finished.len() as f64;
             // A datagram may be in a queue for some milliseconds before a fault.
             let since_ns = around.fault_ns.unwrap_or(warm.at_ns).max(warm.at_ns).saturating_sub(IN_FLIGHT_NS);
-            let outcomes = || finished.iter().filter_map(Finished::datagrams);
+            let outcomes = || finished.iter().filter_map(|flow| flow.datagrams.as_ref());
             let gone = outcomes().flat_map(|outcome| &outcome.lost_at_ns).filter(|at_ns| **at_ns >= since_ns);
             let gone = (gone.count() as u64).saturating_sub(around.socket_overruns);
             figures.push((Figure::Lost, gone as f64));
@@ -203,7 +203,7 @@ pub(super) fn figures(
             figures.push((Figure::OfferedPercent, (sent as f64 / planned * 100.0).min(100.0)));
         }
         FlowKind::WebLarge | FlowKind::WebSmall | FlowKind::Database | FlowKind::Store | FlowKind::Nfs => {
-            let outcomes = || finished.iter().filter_map(Finished::app);
+            let outcomes = || finished.iter().filter_map(|flow| flow.app);
             let is_of_bytes = flow.kind.app().is_some_and(App::is_of_bytes);
             let speed = if is_of_bytes { Figure::Mbps } else { Figure::PerSecond };
             figures.push((speed, outcomes().map(|outcome| outcome.speed).sum()));
@@ -211,7 +211,7 @@ pub(super) fn figures(
         }
         FlowKind::PingPong => {
             let worst = |of: fn(&RoundTrips) -> f64| {
-                finished.iter().filter_map(Finished::trips).map(of).fold(0.0, f64::max) / 1e3
+                finished.iter().filter_map(|flow| flow.trips.as_ref()).map(of).fold(0.0, f64::max) / 1e3
             };
             figures.push((Figure::RttMs, worst(|trips| trips.p50_us)));
             figures.push((Figure::RttP99Ms, worst(|trips| trips.p99_us)));
@@ -237,34 +237,5 @@ fn longest_gap(finished: &[Finished], from_ns: u64, to_ns: u64) -> f64 {
 }
 
 fn gaps(finished: &[Finished]) -> impl Iterator<Item = &Gaps> {
-    finished.iter().filter_map(|flow| match flow {
-        Finished::Stream(outcome) | Finished::File { outcome, .. } => Some(&outcome.gaps),
-        Finished::Datagrams(outcome) => Some(&outcome.gaps),
-        Finished::Trips(_) | Finished::App(_) => None,
-    })
-}
-
-impl Finished {
-    fn is_broken(&self) -> bool {
-        matches!(self, Finished::Stream(outcome) | Finished::File { outcome, .. } if outcome.lost.is_some())
-    }
-
-    fn seconds(&self) -> Option<f64> {
-        match self {
-            Finished::File { outcome, start_ns } => Some(outcome.gaps.until_last(*start_ns).as_secs_f64()),
-            _ => None,
-        }
-    }
-
-    fn datagrams(&self) -> Option<&sequence::Outcome> {
-        if let Finished::Datagrams(outcome) = self { Some(outcome) } else { None }
-    }
-
-    fn app(&self) -> Option<&app::Outcome> {
-        if let Finished::App(outcome) = self { Some(outcome) } else { None }
-    }
-
-    fn trips(&self) -> Option<&RoundTrips> {
-        if let Finished::Trips(trips) = self { Some(trips) } else { None }
-    }
+    finished.iter().filter_map(|flow| flow.gaps.as_ref())
 }

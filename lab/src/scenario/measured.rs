@@ -3,20 +3,21 @@
 //! Links whose flaws are rates, black holes and pulled cables have a switch each; when any link has another flaw in the
 //! course of the scenario, all are emulated wires. The buffers of TCP may grow to 32 MiB, so that long paths are filled.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::thread::Scope;
 
-use tabane_kit::clock::Moment;
+use nix::sys::signal::Signal;
 use tabane_kit::emulator::Coalescing;
 use tabane_kit::topology::{Pacer, RouterPlan};
 
 use super::able::needs_emulator;
-use super::contestant::Contestant;
+use super::contestant::{Contestant, Way};
 use super::course::{self, Condition, Step};
 use super::deaths::Faults;
 use super::figure::{Counts, Measure, Told, reordered};
 use super::flows::{Around, Mark, Running, figures};
-use super::plan::{FlowKind, Router, Scenario};
+use super::plan::{FaultKind, FlowKind, Router, Scenario};
+use super::vitals::Vitals;
 use crate::prelude::*;
 
 /// Most that the buffers of a connection may grow to.
@@ -32,8 +33,9 @@ pub(super) fn run(
     seed: u64,
     slowdown: u32,
 ) -> Result<Vec<Measure>> {
+    let scenario = &scenario.with_random_faults(seed);
     let topology = Topology::build(plan(scenario, contestant, seed))?;
-    let run = Run { scenario, contestant, topology: &topology, seed, slowdown, pids: &[] };
+    let run = Run { scenario, contestant, topology: &topology, seed, slowdown };
     for link in 0..scenario.links.len() {
         run.impair(link, &Condition::at_first(scenario, link))?;
     }
@@ -41,12 +43,13 @@ pub(super) fn run(
         host.set("net/ipv4/tcp_rmem", &format!("4096 131072 {BUFFER_BYTES_MAX}"))?;
         host.set("net/ipv4/tcp_wmem", &format!("4096 16384 {BUFFER_BYTES_MAX}"))?;
     }
-    let way = contestant.start(&topology, scenario, daemon)?;
+    let mut way = contestant.start(&topology, scenario, daemon)?;
     let (told, since_ns) = (Told::now(&way.bundles)?, monotonic_ns()?);
-    let (mut measures, mut faults, pids) = (Vec::new(), Faults::default(), way.pids());
+    let vitals = if scenario.random_faults > 0 { Vitals::watch(&way.bundles)? } else { None };
+    let (mut measures, mut faults) = (Vec::new(), Faults::default());
     for (turn, scenario) in scenario.turns() {
-        let run = Run { scenario: &scenario, pids: &pids, ..run };
-        let (of_turn, seen) = thread::scope(|scope| run.play(scope))?;
+        let run = Run { scenario: &scenario, ..run };
+        let (of_turn, seen) = thread::scope(|scope| run.play(scope, &mut way))?;
         measures.extend(of_turn.into_iter().map(|measure| measure.in_turn(turn)));
         faults = seen;
     }
@@ -54,6 +57,7 @@ pub(super) fn run(
         measures.extend(faults.figures(&way.bundles, scenario.links.len(), since_ns)?);
         measures.extend(Told::now(&way.bundles)?.map(|told| told.since(&before)).unwrap_or_default());
     }
+    measures.extend(vitals.map_or(Ok(Vec::new()), |vitals| vitals.figures(&way.bundles))?);
     measures.extend(reordered(&way.reordered()?));
     if contestant == Contestant::Mptcp {
         bonding::check_subflows(&topology)?;
@@ -101,16 +105,14 @@ struct Run<'a> {
     seed: u64,
     /// How many times as long as usual things may take here.
     slowdown: u32,
-    /// The daemons of bundles and who watches them.
-    pids: &'a [u32],
 }
 
 impl<'a> Run<'a> {
     /// Starts the flows, carries out the course beside them, and measures them.
-    fn play<'s>(&'s self, scope: &'s Scope<'s, '_>) -> Result<(Vec<Measure>, Faults)> {
+    fn play<'s>(&'s self, scope: &'s Scope<'s, '_>, way: &mut Way<'_>) -> Result<(Vec<Measure>, Faults)> {
         thread::sleep(self.scenario.quiet);
         let flows = self.begin(scope)?;
-        let played = self.carry_out(&flows);
+        let played = self.carry_out(&flows, way);
         // Whatever went wrong, nothing is left running.
         flows.iter().flatten().for_each(Running::end);
         let finished = flows.into_iter().map(|flows| flows.into_iter().map(Running::finish).collect());
@@ -154,12 +156,14 @@ impl<'a> Run<'a> {
     }
 
     /// Goes through the course of the scenario.
-    fn carry_out(&self, flows: &[Vec<Running<'_>>]) -> Result<Played> {
+    fn carry_out(&self, flows: &[Vec<Running<'_>>], way: &mut Way<'_>) -> Result<Played> {
         let started = Instant::now();
         let wait_until = |at: Duration| -> Result<()> {
             thread::sleep(at.saturating_sub(started.elapsed()));
             let late = started.elapsed().saturating_sub(at);
-            let late_max = self.scenario.duration * self.slowdown / LATE_SHARE;
+            // Of random faults only the order matters.
+            let share = if self.scenario.random_faults > 0 { 1 } else { LATE_SHARE };
+            let late_max = self.scenario.duration * self.slowdown / share;
             ensure!(
                 late <= late_max,
                 "the machine is too busy: what was due after {at:?} came {late:?} late"
@@ -167,14 +171,14 @@ impl<'a> Run<'a> {
             Ok(())
         };
         let mark = || flows.iter().map(|flows| Mark::now(flows)).collect::<Result<Vec<Mark>>>();
-        let count = || Counts::now(self.topology, self.pids);
+        let count = |way: &Way<'_>| Counts::now(self.topology, &way.pids());
         let mut faults = Faults::default();
         let course = course::of(self.scenario);
         let mut pacers = self.pacers(&course)?;
-        let mut change = |steps: &[Step]| -> Result<()> {
+        let mut change = |steps: &[Step], bundles: &mut [Bundle<'_>]| -> Result<()> {
             for step in steps {
                 wait_until(step.at)?;
-                let moment = self.change(step)?;
+                let moment = self.change(step, bundles)?;
                 if let Some(pacer) = pacers.get_mut(&step.link) {
                     let rate = step.after.quality.router.map(Bitrate::bits).context("a router's rate")?;
                     pacer.set(rate, step.lasts)?;
@@ -184,12 +188,12 @@ impl<'a> Run<'a> {
             Ok(())
         };
         let (early, late) = course.split_at(course.partition_point(|step| step.at < self.scenario.warm_up()));
-        change(early)?;
+        change(early, &mut way.bundles)?;
         wait_until(self.scenario.warm_up())?;
-        let (warm_counts, warm) = (count()?, mark()?);
-        change(late)?;
+        let (warm_counts, warm) = (count(way)?, mark()?);
+        change(late, &mut way.bundles)?;
         wait_until(self.scenario.duration)?;
-        let (end, end_counts) = (mark()?, count()?);
+        let (end, end_counts) = (mark()?, count(way)?);
         pacers.into_values().try_for_each(Pacer::finish)?;
         Ok(Played { counts: [warm_counts, end_counts], marks: [warm, end], faults })
     }
@@ -203,24 +207,56 @@ impl<'a> Run<'a> {
         links.into_iter().map(|link| Ok((link, self.topology.pacer(link)?))).collect()
     }
 
-    /// Carries out a step of the course.
-    fn change(&self, step: &Step) -> Result<Moment> {
-        let Step { link, before, after, .. } = step;
+    fn change(&self, step: &Step, bundles: &mut [Bundle<'_>]) -> Result<Moment> {
+        let Step { link, before, after, policies, .. } = step;
         let before_ns = monotonic_ns()?;
-        for host in after.pulled.difference(&before.pulled) {
-            self.topology.pull_cable((*host).into(), *link)?;
+        for (begins, from, to) in [(true, before, after), (false, after, before)] {
+            for (kind, host) in to.hosts.difference(&from.hosts) {
+                self.toggle(*kind, (*host).into(), *link, begins, bundles)?;
+            }
         }
-        for host in before.pulled.difference(&after.pulled) {
-            self.topology.plug_cable((*host).into(), *link)?;
+        for (host, policy) in policies {
+            bundles[usize::from(*host)].ask(&["policy", DEVICE, policy.name()])?;
         }
         if self.topology.plan().wiring == Wiring::Emulator {
-            self.impair(*link, after)?;
+            // A NIC that is gone takes no orders.
+            if !before.is_same_wire(after) {
+                self.impair(*link, after)?;
+            }
         } else if after.black_hole && !before.black_hole {
             self.topology.kill_switch(*link)?;
         } else if before.black_hole && !after.black_hole {
             self.topology.revive_switch(*link)?;
         }
         Ok(Moment { before_ns, after_ns: monotonic_ns()? })
+    }
+
+    /// Begins what is wrong at one host, or ends it. What concerns no link is every link's condition, and is done once.
+    fn toggle(
+        &self,
+        kind: FaultKind,
+        host: usize,
+        link: usize,
+        begins: bool,
+        bundles: &mut [Bundle<'_>],
+    ) -> Result<()> {
+        match (kind, begins) {
+            (FaultKind::Cable, true) => self.topology.pull_cable(host, link).map(drop),
+            (FaultKind::Cable, false) => self.topology.plug_cable(host, link).map(drop),
+            (FaultKind::NicDown, _) => self.topology.set_nic(host, link, !begins),
+            (FaultKind::NicGone, true) => self.topology.delete_nic(host, link),
+            (FaultKind::NicGone, false) => self.topology.make_nic(host, link),
+            (FaultKind::LinkOut, _) => {
+                let verb = if begins { "remove" } else { "add" };
+                bundles[host].ask(&["link", verb, DEVICE, &nic(link)]).map(drop)
+            }
+            (FaultKind::Killed, true) if link == 0 => bundles[host].kill(),
+            (FaultKind::Killed, false) if link == 0 => bundles[host].start_again(),
+            (FaultKind::Halted, true) if link == 0 => bundles[host].signal(Signal::SIGSTOP),
+            (FaultKind::Halted, false) if link == 0 => bundles[host].signal(Signal::SIGCONT),
+            // The emulated wire is mute.
+            _ => Ok(()),
+        }
     }
 
     /// Gives a wire its condition; a switch has none.
@@ -235,7 +271,7 @@ impl<'a> Run<'a> {
         let changed = quality.rate != plan.rate;
         for (direction, sender) in Direction::BOTH.into_iter().zip(0_u8..) {
             let impairment = Impairment {
-                black_hole: condition.black_hole || condition.mute.contains(&sender),
+                black_hole: condition.black_hole || condition.hosts.contains(&(FaultKind::OneWay, sender)),
                 loss: quality.loss.of_one(),
                 corruption: quality.corruption.of_one(),
                 // The link's own rate is that of the NICs.

@@ -2,13 +2,9 @@
 //!
 //! Hosts, links and flows count from 0 here; in files they count from 1, as the names of namespaces and NICs do.
 
-use std::fmt;
-
-use clap::ValueEnum;
-use tabane_engine::receive::Method;
 use tabane_io::Engine;
 use tabane_kit::workload::app::App;
-use tabane_proto::{HashLayers, PolicyKind, Turn};
+use tabane_proto::{HashLayers, Turn};
 
 use super::contestant::{Contestant, With};
 use super::figure::Figure;
@@ -21,7 +17,6 @@ pub(super) const LINKS_MAX: usize = 8;
 pub(super) const FLOWS_MAX: usize = 32;
 pub(super) const FAULTS_MAX: usize = 64;
 
-/// An experiment.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub(super) struct Scenario {
@@ -35,7 +30,6 @@ pub(super) struct Scenario {
     /// How long nothing is sent before flows begin.
     #[serde(with = "Time")]
     pub(super) quiet: Duration,
-    /// How long flows run.
     #[serde(with = "Time")]
     pub(super) duration: Duration,
     /// The first part of that, which counts neither for speed nor for stalls; there once the file has been read.
@@ -44,8 +38,9 @@ pub(super) struct Scenario {
     /// Runs of each contestant in each place; run i draws its random numbers from seed + i.
     pub(super) repeats: u32,
     pub(super) seed: u64,
-    /// Whether each flow has a run of its own.
     pub(super) in_turn: bool,
+    /// Faults that each run draws by itself, beside those that are given.
+    pub(super) random_faults: u32,
     /// Whether the kernel's netem makes the flaws of links, in place of the lab's wires.
     pub(super) netem: bool,
     /// Figures that the table has; none: the usual ones.
@@ -62,7 +57,6 @@ pub(super) struct Scenario {
     pub(super) wants: Vec<Want>,
 }
 
-/// Where a scenario can run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, ValueEnum, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(super) enum Place {
@@ -74,11 +68,9 @@ pub(super) enum Place {
     Guest,
 }
 
-/// What all bundles have in common.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub(super) struct BundleOptions {
-    /// Whether cells are sealed.
     pub(super) sealed: bool,
     pub(super) repair: bool,
     /// The headers by which `hash` tells flows apart.
@@ -92,14 +84,12 @@ pub(super) struct BundleOptions {
     pub(super) primary: Option<u8>,
     /// Whether `active-backup` goes back to it.
     pub(super) preempt: bool,
-    /// How workers wait.
     #[serde(with = "Method")]
     pub(super) receive: Method,
     #[serde(with = "Over")]
     pub(super) over: Over,
 }
 
-/// What cells are on the links.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Over {
     /// Datagrams.
@@ -204,13 +194,11 @@ pub(super) struct Flow {
     pub(super) to: u8,
     #[serde(default = "one")]
     pub(super) count: u8,
-    /// Whether there are so many from each host to each other one.
     #[serde(default)]
     pub(super) all: bool,
     /// The link over which it goes by itself, past the contestant.
     #[serde(default, with = "IfGiven::<FromOne<u8>>")]
     pub(super) bare: Option<u8>,
-    /// Bytes of a file.
     #[serde(default, with = "IfGiven::<Size>")]
     pub(super) size: Option<u64>,
     /// Datagrams a second, and the payload of each.
@@ -239,13 +227,14 @@ pub(super) enum FlowKind {
     Nfs,
 }
 
-/// Something that goes wrong with a link for a while. Times count from the start of the flows.
+/// Something that goes wrong with a link or a daemon for a while. Times count from the start of the flows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Fault {
     pub(super) kind: FaultKind,
-    #[serde(with = "FromOne::<usize>")]
-    pub(super) link: usize,
+    /// Of kinds that concern a link.
+    #[serde(default, with = "IfGiven::<FromOne<usize>>")]
+    pub(super) link: Option<usize>,
     #[serde(with = "Time")]
     pub(super) begins: Duration,
     /// `None`: it lasts until the end.
@@ -265,9 +254,11 @@ pub(super) struct Fault {
     pub(super) loss: Option<Share>,
     #[serde(default, with = "IfGiven::<Share>")]
     pub(super) corruption: Option<Share>,
+    #[serde(default, with = "IfGiven::<PolicyKind>")]
+    pub(super) policy: Option<PolicyKind>,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(super) enum FaultKind {
     /// Nothing passes, carrier stays.
@@ -284,9 +275,20 @@ pub(super) enum FaultKind {
     /// In place of the link's own, as corruption.
     Loss,
     Corruption,
+    /// The NIC of a host is set down.
+    NicDown,
+    /// It vanishes, and comes back under another index.
+    NicGone,
+    /// The link is taken out of the bundle of a host.
+    LinkOut,
+    /// The daemon of a host is killed, and started again.
+    Killed,
+    /// It does not get to run.
+    Halted,
+    /// It gets another policy, which stays.
+    Policy,
 }
 
-/// A requirement on the median of a figure.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Want {
@@ -323,6 +325,7 @@ impl Default for Scenario {
             repeats: 3,
             seed: 1,
             in_turn: false,
+            random_faults: 0,
             netem: false,
             show: Vec::new(),
             contestants: vec![Contestant::BestLink, Contestant::Bundle(PolicyKind::Adaptive, With::Nothing)],
@@ -356,12 +359,10 @@ fn key(value: &impl ValueEnum) -> String {
 }
 
 impl Place {
-    /// Name in files and on the command line.
     pub(super) fn key(self) -> String {
         key(&self)
     }
 
-    /// Head of its column.
     pub(super) const fn label(self) -> &'static str {
         match self {
             Place::Sim => "simulated",
@@ -374,7 +375,6 @@ impl Place {
 named!(Over, [Over::Udp, Over::Ether(Engine::Packet), Over::Ether(Engine::Xdp)], Over::key);
 
 impl Over {
-    /// Name in files.
     const fn key(self) -> &'static str {
         match self {
             Over::Udp => "udp",
@@ -383,7 +383,6 @@ impl Over {
         }
     }
 
-    /// The link over `nic`, as after `--link`.
     pub(super) fn link(self, nic: &str) -> String {
         match self {
             Over::Udp => nic.to_string(),
@@ -409,7 +408,6 @@ impl Default for BundleOptions {
 }
 
 impl FlowKind {
-    /// The application that it is, if one.
     pub(super) const fn app(self) -> Option<App> {
         match self {
             FlowKind::WebLarge => Some(App::WebLarge),
@@ -426,6 +424,29 @@ impl FaultKind {
     /// Whether the link carries nothing in some direction, so that it has to be noticed.
     pub(super) const fn is_death(self) -> bool {
         matches!(self, FaultKind::BlackHole | FaultKind::OneWay | FaultKind::Cable)
+            || matches!(self, FaultKind::NicDown | FaultKind::NicGone)
+    }
+
+    /// Whether it concerns one host.
+    pub(super) const fn is_of_host(self) -> bool {
+        matches!(self, FaultKind::OneWay | FaultKind::Cable | FaultKind::NicDown | FaultKind::NicGone)
+            || self.wants_daemon()
+            || self.is_of_process()
+    }
+
+    /// Whether the daemon of its host does not run while it lasts.
+    pub(super) const fn is_of_process(self) -> bool {
+        matches!(self, FaultKind::Killed | FaultKind::Halted)
+    }
+
+    /// Whether the daemon of its host is asked for something.
+    pub(super) const fn wants_daemon(self) -> bool {
+        matches!(self, FaultKind::LinkOut | FaultKind::Policy)
+    }
+
+    /// Whether it concerns no link.
+    pub(super) const fn is_of_daemon(self) -> bool {
+        self.is_of_process() || matches!(self, FaultKind::Policy)
     }
 }
 
@@ -438,17 +459,14 @@ impl Link {
 }
 
 impl Flow {
-    /// Bytes of its file.
     pub(super) fn file_bytes(&self) -> u64 {
         self.size.unwrap_or(1)
     }
 
-    /// Its datagrams a second.
     pub(super) fn per_second(&self) -> u32 {
         self.pps.unwrap_or(1_000)
     }
 
-    /// Bytes of payload of each.
     pub(super) fn payload(&self) -> u16 {
         self.bytes.unwrap_or(200)
     }
@@ -492,7 +510,6 @@ impl Scenario {
         (0..self.links.len()).max_by_key(worth).unwrap_or_default()
     }
 
-    /// Whether a router translates addresses.
     pub(super) fn translates(&self, link: usize) -> bool {
         self.links[link].router.as_ref().is_some_and(|router| router.translates)
     }
@@ -506,7 +523,6 @@ impl Scenario {
         self.flows.iter().enumerate().map(|(number, flow)| (Some(number), alone(flow))).collect()
     }
 
-    /// Mbit/s of all links over which `flow` is sent.
     pub(super) fn mbps_of_links(&self, flow: &Flow) -> f64 {
         let senders = if flow.all { self.hosts } else { 1 };
         let links =

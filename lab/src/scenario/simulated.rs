@@ -18,23 +18,20 @@ use tabane_sim::world::World;
 use super::contestant::{Contestant, With};
 use super::course::{self, Step};
 use super::figure::{Figure, Measure};
-use super::plan::{Flow, FlowKind, Quality, Scenario};
+use super::plan::{FaultKind, Flow, FlowKind, Quality, Scenario};
 use crate::prelude::*;
 
 /// How long links may take until all are in use.
 const SETTLED_WITHIN: Duration = Duration::from_secs(5);
 /// What is on its way when the flows end arrives within this time.
 const DRAINED_WITHIN: Duration = Duration::from_secs(1);
-/// How long a file may take beyond the duration.
 const FILE_OVERTIME: Duration = Duration::from_secs(60);
-/// How often a file is looked at.
 const LOOK_EVERY: Duration = Duration::from_millis(1);
 /// How long a question waits for an answer before the next one is asked.
 const TIMEOUT: Duration = Duration::from_millis(500);
 /// A superframe of TCP over IPv4: Ethernet, IP and TCP headers, and payload.
 const TCP_HEADERS: usize = 54;
 const SUPERFRAME: usize = 65_160;
-/// Ethernet, IPv4 and UDP headers.
 const UDP_HEADERS: usize = 42;
 /// The round trip of a bare flow without a queue, at least: its end's processors take some time.
 const RIVAL_TRIP_LEAST: Duration = Duration::from_micros(500);
@@ -43,7 +40,6 @@ const RIVAL_PAYLOAD: f64 = 1_448.0 / 1_500.0;
 /// Headers of IPv6 and UDP: the rest of a link's MTU is a cell.
 const CELL_HEADERS: u16 = 48;
 
-/// Runs `scenario`.
 pub(super) fn run(scenario: &Scenario, contestant: Contestant, seed: u64) -> Result<Vec<Measure>> {
     let mut measures = Vec::new();
     for (turn, scenario) in scenario.turns() {
@@ -73,7 +69,6 @@ fn play(scenario: &Scenario, contestant: Contestant, seed: u64) -> Result<Vec<Me
     run.play()
 }
 
-/// A run at work.
 struct Run<'a> {
     scenario: &'a Scenario,
     contestant: Contestant,
@@ -137,7 +132,6 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// The entries that the contestant carries.
     fn carried(&self) -> impl Iterator<Item = usize> + use<'_> {
         (0..self.flows.len()).filter(|entry| self.scenario.flows[*entry].bare.is_none())
     }
@@ -192,7 +186,6 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// Carries out a step of the course.
     fn change(&mut self, step: &Step, link: u8) {
         let Step { before, after, .. } = step;
         if before.quality != after.quality {
@@ -201,9 +194,9 @@ impl Run<'_> {
         let hole = [before, after].map(|condition| condition.black_hole);
         self.toggle(hole, Fault::BlackHole(link, None));
         for host in 0..self.scenario.hosts {
-            let mute = [before, after].map(|condition| condition.mute.contains(&host));
+            let has = |kind| [before, after].map(|condition| condition.hosts.contains(&(kind, host)));
+            let (mute, pulled) = (has(FaultKind::OneWay), has(FaultKind::Cable));
             self.toggle(mute, Fault::Mute(link, Some(host)));
-            let pulled = [before, after].map(|condition| condition.pulled.contains(&host));
             self.toggle(pulled, Fault::NoCarrier(link, Some(host)));
         }
     }
@@ -286,7 +279,6 @@ impl Run<'_> {
     }
 }
 
-/// The cables of `link` while it has this quality.
 fn cables(scenario: &Scenario, link: usize, quality: Quality) -> Cables {
     let plan = &scenario.links[link];
     let coalesce = plan.coalescing.map(|each| Coalesce { frames: each.frames, delay: each.wait });
@@ -315,7 +307,6 @@ fn configure(node: &mut NodeSettings, scenario: &Scenario, contestant: Contestan
     node.sealed = options.sealed.then(Rekey::default);
 }
 
-/// Begins the flows of an entry.
 fn begin(world: &mut World<'_>, flow: &Flow, hosts: u8) -> Vec<FlowNumber> {
     let pairs = flow.pairs(hosts).into_iter().filter(|_| flow.bare.is_none());
     pairs.map(|(from, to)| world.start(traffic(flow, from, to))).collect()

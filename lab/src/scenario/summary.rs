@@ -6,18 +6,15 @@ use serde_json::{Value, json};
 use super::contestant::Contestant;
 use super::figure::{Figure, Measure};
 use super::plan::{FlowKind, Place, Scenario, Want};
-use super::{Outcome, Run, Seen};
+use super::{Run, Seen};
 use crate::prelude::*;
 
 /// What counts as offered, in percent: a datagram or two may miss the end.
 const OFFERED_MIN: f64 = 99.0;
-/// Most names that a sentence lists.
 const NAMES_MAX: usize = 4;
 
-/// One place with what was seen there; or why nothing was.
 pub(super) type InPlace = (Place, Result<Vec<Seen>, String>);
 
-/// A scenario, and what was seen of it.
 pub(super) struct Found {
     /// Name of the case; empty when it is the only scenario of its file.
     pub(super) name: String,
@@ -25,7 +22,6 @@ pub(super) struct Found {
     pub(super) places: Vec<InPlace>,
 }
 
-/// Writes everything into `report`.
 pub(super) fn write(report: &mut Report, found: &[Found]) {
     match found {
         [only] if only.name.is_empty() => {
@@ -68,12 +64,11 @@ struct Row {
 }
 
 impl Found {
-    /// Whoever ran, where.
     fn ran(&self) -> impl Iterator<Item = (Place, &Seen)> {
         let places = self.places.iter();
         let seen = places.filter_map(|(place, seen)| Some((*place, seen.as_ref().ok()?)));
         seen.flat_map(|(place, seen)| seen.iter().map(move |seen| (place, seen)))
-            .filter(|(_, seen)| matches!(seen.outcome, Outcome::Ran(_)))
+            .filter(|(_, seen)| seen.runs.is_ok())
     }
 
     /// Every figure that anyone has, in the order of the flows.
@@ -83,7 +78,6 @@ impl Found {
         rows.filter(|row| self.ran().any(|(_, seen)| self.samples(seen, *row).is_some())).collect()
     }
 
-    /// Whether the table has this figure.
     fn is_shown(&self, figure: Figure) -> bool {
         let show = &self.scenario.show;
         let is_wanted = self.scenario.wants.iter().any(|want| want.figure == figure);
@@ -92,7 +86,7 @@ impl Found {
 
     /// All values of a figure, run after run.
     fn samples(&self, seen: &Seen, row: Row) -> Option<Samples> {
-        let runs = seen.outcome.runs()?;
+        let runs = seen.runs.as_ref().ok()?;
         let flow = row.flow.and_then(|flow| self.scenario.flows.get(flow));
         if flow.is_some() != row.flow.is_some() {
             return None; // Another case has more flows.
@@ -108,7 +102,7 @@ impl Found {
                     Figure::CpuRatio => Figure::CpuSPerGb,
                     _ => Figure::BundleCpuSPerGb,
                 };
-                let base = self.base(seen).filter(|base| !std::ptr::eq(*base, seen))?.outcome.runs()?;
+                let base = self.base(seen).filter(|base| !std::ptr::eq(*base, seen))?.runs.as_ref().ok()?;
                 let cost = |run| value(run, row.flow, whose);
                 runs.iter().zip(base).filter_map(|(run, base)| Some(cost(run)? / cost(base)?)).collect()
             }
@@ -141,7 +135,7 @@ impl Found {
     /// Speed as a multiple of that of `base`, run by run, of a flow that goes as fast as it can.
     fn ratios(&self, seen: &Seen, row: Row, base: &Seen) -> Vec<f64> {
         let is_paced = |flow: usize| matches!(self.scenario.flows[flow].kind, FlowKind::Udp);
-        let (Some(runs), Some(alone)) = (seen.outcome.runs(), base.outcome.runs()) else { return Vec::new() };
+        let (Ok(runs), Ok(alone)) = (&seen.runs, &base.runs) else { return Vec::new() };
         if std::ptr::eq(seen, base) || row.flow.is_none_or(is_paced) {
             return Vec::new();
         }
@@ -154,7 +148,6 @@ impl Found {
         runs.iter().zip(alone).filter_map(ratio).collect()
     }
 
-    /// All who ran where `seen` did.
     fn beside(&self, seen: &Seen) -> impl Iterator<Item = &Seen> {
         let place = self.ran().find(|(_, other)| std::ptr::eq(*other, seen)).map(|(place, _)| place);
         self.ran().filter(move |(other, _)| Some(*other) == place).map(|(_, seen)| seen)
@@ -199,7 +192,6 @@ impl Found {
         row.flow.map_or(label.clone(), |flow| format!("{}: {label}", self.scenario.flows[flow]))
     }
 
-    /// What a reader of the table has to know.
     fn remarks(&self) -> Vec<String> {
         let mut remarks = Vec::new();
         if self.scenario.repeats > 1 {
@@ -217,10 +209,7 @@ impl Found {
         for (_, seen) in &self.places {
             match seen {
                 Err(why) => remarks.push(why.clone()),
-                Ok(seen) => remarks.extend(seen.iter().filter_map(|seen| match &seen.outcome {
-                    Outcome::Unable(why) => Some(why.clone()),
-                    Outcome::Ran(_) => None,
-                })),
+                Ok(seen) => remarks.extend(seen.iter().filter_map(|seen| seen.runs.clone().err())),
             }
         }
         remarks.extend(self.overloads());
@@ -247,7 +236,7 @@ impl Found {
     fn failures(&self) -> Vec<String> {
         let mut failures = Vec::new();
         for (place, seen) in self.ran() {
-            let runs = seen.outcome.runs().unwrap_or_default().iter().enumerate();
+            let runs = seen.runs.iter().flatten().enumerate();
             let whys = runs.filter_map(|(run, outcome)| Some((run, outcome.as_ref().err()?)));
             failures.extend(whys.map(|(run, why)| {
                 let (head, who) = (self.head(": "), seen.contestant.key());
@@ -379,7 +368,6 @@ fn table_of(cases: &[Found]) -> Table {
     table
 }
 
-/// Which flow has which number.
 fn legends(cases: &[Found]) -> Vec<String> {
     let mut legends: Vec<(String, Vec<&str>)> = Vec::new();
     for case in cases.iter().filter(|case| !case.scenario.flows.is_empty()) {

@@ -10,10 +10,8 @@ use super::file::parse;
 use super::plan::{FaultKind, FlowKind};
 use crate::prelude::*;
 
-/// The shortest scenario.
 const SHORTEST: &str = "[[link]]\nrate = \"1 Gbit/s\"\n[[flow]]\nkind = \"tcp\"\n";
 
-/// The examples, and the experiments that are commands.
 fn examples() -> Vec<(PathBuf, String)> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let entries =
@@ -128,7 +126,7 @@ fn a_value_that_is_none_is_named_with_its_line_its_key_and_what_is_allowed() {
 fn whatever_is_wrong_about_values_beside_others_is_named() {
     let text = "warm_up = \"4 s\"\n[[link]]\nrate = \"1 Gbit/s\"\nrouter = { queue = \"1 ms\" }\n[[flow]]\nkind = \"file\"\n\
                 [[flow]]\nkind = \"tcp\"\npps = 7\nto = 3\n[[fault]]\nkind = \"loss\"\nlink = 2\nbegins = \"9 s\"\nhost = 1\n\
-                [[want]]\nfigure = \"mbps\"\n[[flow]]\nkind = \"tcp\"\nfrom = 2\n";
+                [[want]]\nfigure = \"mbps\"\n[[flow]]\nkind = \"tcp\"\nfrom = 2\n[[fault]]\nkind = \"killed\"\nlink = 1\nbegins = \"1 s\"\n";
     let expected = [
         "f.toml:1: warm_up: `4 s` is out of range; allowed: less than `duration`",
         "f.toml:4: link.router: has neither `rate` nor `trace`; allowed: `rate` or `trace`, and `queue`",
@@ -141,6 +139,7 @@ fn whatever_is_wrong_about_values_beside_others_is_named() {
         "f.toml:15: fault.host: is no key of this kind; allowed: in kind one-way, cable",
         "f.toml:16: want: it wants nothing; allowed: `at_least`, `at_most`, both, or `apart`: numbers",
         "f.toml:18: flow: the flow goes from host 2 to itself; allowed: different `from` and `to`",
+        "f.toml:23: fault.link: is no key of this kind; allowed: in kind black-hole, one-way, cable",
     ];
     let found = problems(text);
     for (found, expected) in found.iter().zip(expected) {

@@ -6,7 +6,7 @@
 
 use std::f64::consts::PI;
 use std::fs::File;
-use std::io::Read;
+use std::io::{BufWriter, Read, Write, stdout};
 use std::sync::Arc;
 
 use tabane_config::problem::quoted;
@@ -17,7 +17,6 @@ use crate::prelude::*;
 pub(super) const TRACE_ALLOWED: &str = "a file with a whole number of milliseconds in each line, none below the one before, the last one at least 1; or `made-up:SEED`";
 /// What stands before the seed of one that is made up.
 const MADE_UP: &str = "made-up:";
-/// How long each rate lasts.
 pub(super) const STEP: Duration = Duration::from_millis(20);
 /// The largest file that is read, and bits of a packet.
 const BYTES_MAX: u64 = 16 << 20;
@@ -27,37 +26,24 @@ const RATE_LEAST: u64 = 1_000;
 
 /// A trace; in files its name, by which it is read.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(from = "String", into = "String")]
+#[serde(transparent)]
 pub(super) struct Trace {
     /// The file, from the working directory, or how it is made up.
     pub(super) name: String,
-    /// When packets may leave, in order, in milliseconds.
+    /// When packets may leave, in order, in milliseconds; none until it is read.
+    #[serde(skip)]
     times: Arc<[u64]>,
 }
 
-impl From<String> for Trace {
-    fn from(name: String) -> Trace {
-        Trace { name, times: Arc::new([]) }
-    }
-}
-
-impl From<Trace> for String {
-    fn from(trace: Trace) -> String {
-        trace.name
-    }
-}
-
 impl Trace {
-    /// Makes the trace up that has this name, or reads the file of this name in `directory`.
     pub(super) fn named(name: &str, directory: &Path) -> Result<Trace, String> {
         let Some(seed) = name.strip_prefix(MADE_UP) else {
             return Trace::read(&directory.join(name).display().to_string());
         };
         let seed = seed.parse().map_err(|_| format!("{} is no seed", quoted(seed)))?;
-        Ok(Trace { name: name.to_owned(), times: MadeUp::usual(seed).times().into() })
+        Ok(Trace { name: name.to_owned(), times: made_up(seed).into() })
     }
 
-    /// Reads the file at `path`.
     fn read(path: &str) -> Result<Trace, String> {
         let unreadable = |error: std::io::Error| format!("{} cannot be read: {error}", quoted(path));
         let mut text = String::new();
@@ -117,45 +103,30 @@ impl Trace {
 const STAYS: f64 = 0.95;
 const FADES: f64 = 0.15;
 
-/// What such a trace is made of.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct MadeUp {
-    /// Seed of the fading.
-    pub(crate) seed: u64,
-    /// Lowest and highest rate, in bits per second.
-    pub(crate) low: u64,
-    pub(crate) high: u64,
-    /// Milliseconds until it begins anew.
-    pub(crate) period: u64,
-}
+/// Lowest and highest rate, in bits per second, and milliseconds until it begins anew.
+const LOW: f64 = 5e6;
+const HIGH: f64 = 50e6;
+const PERIOD: u64 = 3_000;
 
-impl MadeUp {
-    /// From 50 to 5 Mbit/s and back, in 3 s.
-    pub(crate) fn usual(seed: u64) -> MadeUp {
-        MadeUp { seed, low: 5_000_000, high: 50_000_000, period: 3_000 }
-    }
-
-    /// When packets may leave, in milliseconds.
-    pub(crate) fn times(&self) -> Vec<u64> {
-        let [low, high, packet] = [self.low, self.high, PACKET_BITS].map(|number| number as f64);
-        let (mut random, mut fading, mut bits) = (self.seed, 0.0, 0.0);
-        let mut times = Vec::new();
-        for time in 1..=self.period {
-            let height = height(time as f64 / self.period as f64 * 6.0);
-            let part = (0..3).map(|_| draw(&mut random)).sum::<f64>() / 3.0;
-            fading = STAYS * fading + FADES * (2.0 * part - 1.0);
-            let rate = (low * (high / low).powf(height) * f64::exp(fading)).clamp(low, high.max(low));
-            bits += rate / 1e3;
-            while bits >= packet {
-                bits -= packet;
-                times.push(time);
-            }
+/// When packets may leave, in milliseconds.
+fn made_up(seed: u64) -> Vec<u64> {
+    let (mut random, mut fading, mut bits) = (seed, 0.0, 0.0);
+    let mut times = Vec::new();
+    for time in 1..=PERIOD {
+        let height = height(time as f64 / PERIOD as f64 * 6.0);
+        let part = (0..3).map(|_| draw(&mut random)).sum::<f64>() / 3.0;
+        fading = STAYS * fading + FADES * (2.0 * part - 1.0);
+        let rate = (LOW * (HIGH / LOW).powf(height) * f64::exp(fading)).clamp(LOW, HIGH);
+        bits += rate / 1e3;
+        while bits >= PACKET_BITS as f64 {
+            bits -= PACKET_BITS as f64;
+            times.push(time);
         }
-        if times.last() != Some(&self.period) {
-            times.push(self.period);
-        }
-        times
     }
+    if times.last() != Some(&PERIOD) {
+        times.push(PERIOD);
+    }
+    times
 }
 
 /// How high the rate is in a period of 6: 0 to 1.
@@ -175,6 +146,22 @@ fn draw(state: &mut u64) -> f64 {
     let mixed = (*state ^ *state >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     let mixed = (mixed ^ mixed >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
     ((mixed ^ mixed >> 31) >> 11) as f64 / (1_u64 << 53) as f64
+}
+
+/// A made-up trace of a radio link in Mahimahi's format, for `trace` in scenarios; the same for the same seed
+#[derive(Clone, Debug, Args)]
+pub(crate) struct Options {
+    /// Seed of the fading
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+}
+
+/// Prints it.
+pub(crate) fn run(options: &Options) -> Result<ExitCode> {
+    let mut out = BufWriter::new(stdout().lock());
+    made_up(options.seed).into_iter().try_for_each(|time| writeln!(out, "{time}"))?;
+    out.flush()?;
+    Ok(ExitCode::SUCCESS)
 }
 
 #[cfg(test)]
@@ -213,13 +200,13 @@ mod tests {
 
     #[test]
     fn the_rate_falls_and_comes_back_within_a_second() {
-        let times = MadeUp::usual(1).times();
+        let times = made_up(1);
         assert!(times.is_sorted() && times.last() == Some(&3_000));
         let mbps = |from: u64| {
             let count = times.iter().filter(|time| (from..from + 200).contains(time)).count();
             count as f64 * PACKET_BITS as f64 / 200e3
         };
         assert!(mbps(200) > 35.0 && mbps(1_600) < 10.0 && mbps(2_800) > 30.0);
-        assert_ne!(times, MadeUp::usual(2).times());
+        assert_ne!(times, made_up(2));
     }
 }

@@ -13,7 +13,7 @@ use serde::{Deserialize, Deserializer, Serializer};
 use tabane_config::problem::quoted;
 use tabane_config::units::{BITRATE_ALLOWED, parse_bitrate, print_bitrate, print_exactly, quantity};
 use tabane_engine::receive::Method;
-use tabane_proto::{HashLayers, Turn};
+use tabane_proto::{HashLayers, PolicyKind, Turn};
 
 /// Units with their factors, largest first: nanoseconds, millionths, bytes.
 const TIMES: [(&str, u64); 5] =
@@ -32,7 +32,6 @@ const TIME_MAX_NS: u64 = 3_600_000_000_000;
 const SHARE_MAX: u64 = 1_000_000;
 const SIZE_MAX: u64 = 16 << 30;
 
-/// How a value is written and read.
 pub(super) trait Form {
     type Value;
 
@@ -83,7 +82,6 @@ macro_rules! text {
     };
 }
 
-/// A time.
 pub(super) struct Time;
 
 text!(
@@ -144,7 +142,6 @@ text!(
     Turn::ALLOWED
 );
 
-/// One of some values that have names.
 pub(super) fn by_name<'de, T: Copy, D: Deserializer<'de>>(
     from: D,
     all: &[T],
@@ -176,6 +173,7 @@ pub(super) use named;
 
 named!(HashLayers, HashLayers::ALL, HashLayers::name);
 named!(Method, Method::ALL, Method::name);
+named!(PolicyKind, PolicyKind::ALL, PolicyKind::name);
 
 /// What counts from 1 in files, and from 0 here.
 pub(super) struct FromOne<T>(PhantomData<T>);

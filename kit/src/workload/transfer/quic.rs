@@ -4,10 +4,8 @@
 //! acknowledged (RFC 9002, 6.1.1). TCP adapts to reordering, QUIC does not. A runtime of one thread at each end drives
 //! it.
 
-use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
-use std::sync::Arc;
+use std::net::{Ipv6Addr, UdpSocket};
 
-use anyhow::{Context, Result, bail};
 use quinn::rustls::RootCertStore;
 use quinn::rustls::pki_types::{CertificateDer, PrivatePkcs8KeyDer};
 use quinn::{
@@ -18,10 +16,9 @@ use tokio::runtime::{Builder, Runtime};
 use tokio::time::timeout;
 
 use super::{ARRIVES_WITHIN, CHUNK, End, Ends, Received, Source};
-use crate::netns::Namespace;
+use crate::usual::*;
 use crate::workload::SILENCE_MAX;
 
-/// Name on the receiver's certificate.
 const NAME: &str = "lab";
 /// Most bytes on the way, and wanted buffers of the sockets.
 const WINDOW_BYTES: u32 = 4 << 20;
@@ -102,7 +99,6 @@ async fn receive_stream(endpoint: &Endpoint, received: &mut Received) -> Result<
     Ok(())
 }
 
-/// A runtime for one end.
 fn runtime() -> Result<Runtime> {
     Builder::new_current_thread().enable_all().build().context("a runtime for QUIC")
 }

@@ -1,13 +1,10 @@
 //! A transfer over TCP or MPTCP.
 
 use std::io::{ErrorKind, Read, Write};
-use std::net::{SocketAddr, TcpListener, TcpStream};
-use std::sync::Arc;
-
-use anyhow::{Context, Result};
+use std::net::{TcpListener, TcpStream};
 
 use super::{CHUNK, End, Ends, Received, Source};
-use crate::netns::Namespace;
+use crate::usual::*;
 use crate::workload::{Stream, accept};
 
 /// Starts both ends: the client sends `source` until `end`, the server, which listens at `at`, takes it.

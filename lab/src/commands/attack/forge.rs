@@ -43,7 +43,6 @@ const SENT: usize = 8;
 const HEARD: usize = 16;
 const UP: usize = 12;
 
-/// A kind of attack.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(super) enum Attack {
     /// Data cells with frames of the attacker's, in the session's numbers
@@ -74,20 +73,17 @@ pub(super) enum Attack {
     AfterRestart,
 }
 
-/// Makes the cells of one attack.
 pub(super) struct Forger {
     attack: Attack,
     /// Addresses of the hostile node itself, where an answer would reach it.
     stranger: Stranger,
     /// What is replayed when it is not what is heard at the time.
     former: Option<Vec<Datagram>>,
-    /// Group keys that it has stolen.
     keys: Vec<[u8; 32]>,
     /// The hosts' own keys. It has not got them: who holds a key and who only claims it write the same first message, and it
     /// answers none.
     claims: [[u8; 32]; 2],
     random: StdRng,
-    /// Cells made so far.
     made: usize,
 }
 
@@ -99,7 +95,6 @@ pub(super) struct Stranger {
 }
 
 impl Attack {
-    /// Cells a second.
     pub(super) const fn per_second(self) -> u32 {
         match self {
             Attack::Greetings | Attack::Handshakes | Attack::HandshakesReplayed | Attack::Addresses => {
@@ -110,7 +105,6 @@ impl Attack {
         }
     }
 
-    /// Name for people and for the file.
     pub(super) fn name(self) -> String {
         let value = self.to_possible_value().expect("none is hidden");
         value.get_name().to_string()
@@ -281,7 +275,6 @@ impl Forger {
     }
 }
 
-/// One of `datagrams`, all of them in turn.
 fn nth(datagrams: &[Datagram], number: usize) -> Option<Datagram> {
     datagrams.get(number.checked_rem(datagrams.len())?).cloned()
 }

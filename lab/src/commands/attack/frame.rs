@@ -8,7 +8,6 @@ use tabane_kit::emulator::frame::folded_sum;
 
 /// Bytes of the headers of Ethernet, IPv6 and UDP.
 pub(super) const HEADERS: usize = 14 + 40 + 8;
-/// Places in these headers.
 pub(super) const TO_MAC: Range<usize> = 0..6;
 pub(super) const FROM_MAC: Range<usize> = 6..12;
 pub(super) const FROM_ADDRESS: Range<usize> = 22..38;
@@ -27,7 +26,6 @@ const KIND_UDP: u8 = 5;
 /// Most cells in a superframe: all of them fit, whatever their length.
 const CELLS_MAX: usize = 32;
 
-/// One datagram.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Datagram {
     /// Of Ethernet, IPv6 and UDP; lengths and checksum mean nothing.
@@ -104,7 +102,6 @@ pub(super) struct Recording {
 }
 
 impl Recording {
-    /// Keeps `datagram`.
     pub(super) fn note(&mut self, datagram: Datagram) {
         match kind(&datagram.cell) {
             Some(GREETING | HANDSHAKE) if self.beginnings.len() < BEGINNINGS_MAX => {
@@ -120,7 +117,6 @@ impl Recording {
         }
     }
 
-    /// The latest cell of this kind.
     pub(super) fn latest(&self, wanted: u8) -> Option<&Datagram> {
         let mut all = self.recent.iter().rev().chain(self.beginnings.iter().rev());
         all.find(|datagram| kind(&datagram.cell) == Some(wanted))

@@ -9,14 +9,12 @@ use tabane_io::packet::{FRAME_MAX, HEADER};
 
 use super::forge::{Attack, FORGED_ETHERTYPE, Forger};
 use super::frame::{FROM_MAC, TO_MAC};
-use super::hostile::{LINK, mac};
-use super::{LINKS, Scene, with_key};
+use super::{LINK, LINKS, Scene, TICK, mac, with_key};
 use crate::prelude::*;
 
 /// The host that is attacked, and the one that the hostile node pretends to be.
 pub(super) const VICTIM: usize = 1;
 pub(super) const FRIEND: usize = 0;
-/// Where the hostile node lives.
 pub(super) const STRANGER: usize = 2;
 /// The file that TCP sends again and again: small, so that the last copy ends soon.
 const FILE_BYTES: u64 = 1 << 20;
@@ -26,7 +24,6 @@ const PACE: Pace = Pace { per_second: 1_000, bytes: 200 };
 const LIMIT: Duration = Duration::from_secs(300);
 /// What TCP carries before it is measured: by then it has its speed.
 const AT_SPEED_BYTES: u64 = 16 << 20;
-/// How long that may take.
 const AT_SPEED_WITHIN: Duration = Duration::from_secs(30);
 /// How long an attack may have consequences after its end: answers, events, links that are given up.
 const CONSEQUENCES: Duration = Duration::from_millis(1_500);
@@ -35,10 +32,8 @@ const WARM: Duration = Duration::from_secs(1);
 const WARM_MIB: f64 = 0.1;
 /// How long a group key lasts while handshakes are claimed.
 const KEY_LASTS: Duration = Duration::from_secs(5);
-/// How long that may take.
 const WARM_WITHIN: Duration = Duration::from_secs(60);
 
-/// What was found.
 #[derive(Clone, Debug, Default, Serialize)]
 pub(super) struct Figures {
     /// Cells put on the link, or nodes started.
@@ -55,7 +50,6 @@ pub(super) struct Figures {
     pub(super) rekeys: u64,
     /// Frames that went from the victim to the hostile node.
     pub(super) answered: u64,
-    /// Cells that the victim dropped for any reason.
     pub(super) dropped: u64,
     /// Mbit/s of the TCP connection without and with the attack.
     pub(super) calm_mbps: f64,
@@ -63,9 +57,7 @@ pub(super) struct Figures {
     /// Share of one CPU that the victim's daemon takes without and with it.
     pub(super) calm_cpu: f64,
     pub(super) attacked_cpu: f64,
-    /// MiB that the victim's daemon has grown by.
     pub(super) grown_mib: f64,
-    /// Why the connection was lost, if it was.
     pub(super) lost: Option<String>,
 }
 
@@ -81,13 +73,11 @@ impl Figures {
     }
 }
 
-/// What a window of time shows.
 struct Window {
     mbps: f64,
     cpu: f64,
 }
 
-/// Runs `attack` for `span`.
 pub(super) fn run(scene: &mut Scene<'_>, attack: Attack, span: Duration, seed: u64) -> Result<Figures> {
     let former = scene.hostile.heard[FRIEND].clone();
     if attack == Attack::AfterRestart {
@@ -153,7 +143,6 @@ fn measure<T>(transfer: &Transfer, pid: u32, work: impl FnOnce() -> Result<T>) -
     Ok((Window { mbps, cpu: used.processes_seconds / used.wall_seconds }, done))
 }
 
-/// Does nothing for so long.
 fn rest(span: Duration) -> Result<()> {
     thread::sleep(span);
     Ok(())
@@ -259,15 +248,11 @@ fn rekeys(statuses: &[Status]) -> u64 {
     statuses.iter().filter_map(|status| status.counters.get("rekeys")).sum()
 }
 
-/// Everything that a daemon has dropped.
 fn drops(status: &Status) -> u64 {
     status.counters.iter().filter(|(name, _)| name.starts_with("drop_")).map(|(_, count)| count).sum()
 }
 
 // Counts frames of a kind that come in by a NIC: what must not be there, if all goes well.
-
-/// Pause between two looks at the NIC.
-const TICK: Duration = Duration::from_millis(1);
 
 /// Counts frames at `nic` of `host` of which `wanted`, which is given the Ethernet frame, says so, until it is ended.
 fn watch(
@@ -290,7 +275,6 @@ fn watch(
     })
 }
 
-/// Those that wait at the socket.
 fn count(socket: &PacketSocket, frame: &mut [u8], wanted: impl Fn(&[u8]) -> bool) -> Result<u64> {
     let mut seen = 0;
     loop {

@@ -35,7 +35,7 @@ const TEXT: &str = r#"
     apart = 850
 "#;
 
-fn runs(speeds: [f64; 2], offered: f64) -> Outcome {
+fn runs(speeds: [f64; 2], offered: f64) -> Result<Vec<Run>, String> {
     let run = |speed| {
         Ok(vec![
             Measure::of_flow(0, Figure::Mbps, speed),
@@ -43,16 +43,16 @@ fn runs(speeds: [f64; 2], offered: f64) -> Outcome {
             Measure::of_flow(1, Figure::OfferedPercent, offered),
         ])
     };
-    Outcome::Ran(speeds.map(run).to_vec())
+    Ok(speeds.map(run).to_vec())
 }
 
 fn found(name: &str) -> Found {
-    let seen = |contestant, outcome| Seen { contestant, outcome };
+    let seen = |contestant, runs| Seen { contestant, runs };
     let bundle = Contestant::Bundle(tabane_proto::PolicyKind::Adaptive, With::Nothing);
     let seen = vec![
         seen(Contestant::BestLink, runs([900.0, 1000.0], 100.0)),
         seen(bundle, runs([1800.0, 1900.0], 80.0)),
-        seen(Contestant::Mptcp, Outcome::Unable("no mptcp in `sim`".into())),
+        seen(Contestant::Mptcp, Err("no mptcp in `sim`".into())),
     ];
     let scenario = file::parse("test", TEXT).unwrap();
     Found { name: name.into(), scenario, places: vec![(Place::Sim, Ok(seen))] }
