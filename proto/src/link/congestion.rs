@@ -47,6 +47,7 @@ const SHOWN_FOR: Duration = Duration::from_millis(250);
 /// A path varies whose delays differ by so much while no more than this is on the way.
 const VARIES: Duration = Duration::from_millis(2);
 const QUIET: u64 = 4 * 1_500;
+const FOREVER: Duration = Duration::from_secs(3_600);
 
 /// What a report says of a path.
 #[derive(Clone, Copy, Debug)]
@@ -306,10 +307,9 @@ impl Congestion {
         let met = self.delays.queue(now, arrived.heartbeats, arrived.delay);
         let met =
             met.map(|queue| Met { queue: queue.saturating_sub(arrived.nic), delay: self.delays.latest() });
-        if met.is_some() {
-            self.delays.note_quiet(self.on_the_way() <= QUIET && !self.was_limited(now));
-        }
-        self.choose_window(now, arrived.gathers);
+        let is_quiet = self.on_the_way() <= QUIET && !self.was_limited(now);
+        let is_judged = met.is_some() && self.delays.note_quiet(is_quiet);
+        self.choose_window(now, arrived.gathers, is_judged);
         // The pace of a steady path only spreads what its window allows.
         if was_full || was_paced && self.variation().is_some() {
             self.limited = Some(now);
@@ -320,13 +320,17 @@ impl Congestion {
         was_full && self.room() > 0
     }
 
-    /// A path that begins or ceases to vary begins anew, with the other window.
-    fn choose_window(&mut self, now: Instant, gathers: Option<Duration>) {
+    /// A path that begins or ceases to vary begins anew, with the other window; so does one that varies by half more than was known, which
+    /// `is_judged` shows, in quiet.
+    fn choose_window(&mut self, now: Instant, gathers: Option<Duration>, is_judged: bool) {
         let varied = self.variation().is_some();
+        let known = self.variation().filter(|_| is_judged).unwrap_or(FOREVER);
         // A host that is short of processor time brings lumps, too, but the window does not hold it back.
         let gathers = gathers.filter(|_| varied || self.was_limited(now));
         match self.delays.spread().max(gathers) {
-            Some(spread) if !varied && spread >= VARIES => self.window = Box::new(Varying::new(spread)),
+            Some(spread) if spread >= VARIES && (!varied || spread > known * 3 / 2) => {
+                self.window = Box::new(Varying::new(spread));
+            }
             Some(spread) if varied && spread < VARIES / 2 => {
                 let (flight, delays) = (core::mem::take(&mut self.flight), core::mem::take(&mut self.delays));
                 *self = Self { flight, progressed: self.progressed, ..Self::from(0, delays) };

@@ -109,7 +109,7 @@ struct Quiet {
 
 /// So many are looked at, and up to so many times as many until they have gone to and fro.
 const QUIET: usize = 64;
-const QUIET_TURNS: usize = 4;
+const QUIET_TURNS: usize = 6;
 /// At first it is judged by fewer, and by still fewer if they hardly differ: how many, and by how many microseconds.
 const QUIET_FIRST: usize = 20;
 const ALIKE: (usize, i32) = (8, 500);
@@ -117,24 +117,24 @@ const ALIKE: (usize, i32) = (8, 500);
 const SWINGS: usize = 4;
 
 impl Quiet {
-    fn note(&mut self, delay: i32) {
+    /// Returns whether the spread is known anew.
+    fn note(&mut self, delay: i32) -> bool {
         self.delays.push(delay);
         let is_first = self.spread.is_none();
-        let enough = if is_first { QUIET_FIRST } else { QUIET };
+        let (enough, turns) = if is_first { (QUIET_FIRST, 2) } else { (QUIET, QUIET_TURNS) };
         let seen = self.delays.len();
-        if !seen.is_multiple_of(enough) && !(is_first && seen == ALIKE.0) {
-            return;
+        let may_be_alike = is_first && seen == ALIKE.0;
+        if !(may_be_alike || seen.is_multiple_of(enough)) {
+            return false;
         }
         let mut sorted = self.delays.clone();
         sorted.sort_unstable();
-        if is_first && sorted[seen - 1] - sorted[0] < ALIKE.1 {
-            (self.spread, self.delays) = (Some(Duration::ZERO), Vec::new());
-            return;
+        let part = |hundredths: usize| sorted[(seen * hundredths / 100).min(seen - 1)];
+        if may_be_alike {
+            let are_alike = part(100) - part(0) < ALIKE.1;
+            self.spread = are_alike.then_some(Duration::ZERO);
+            return are_alike;
         }
-        if seen == ALIKE.0 {
-            return;
-        }
-        let part = |hundredths: usize| sorted[sorted.len() * hundredths / 100];
         let (low, high) = (part(25), part(75));
         let (mut swings, mut was_high) = (0, None);
         for is_high in
@@ -143,11 +143,12 @@ impl Quiet {
             swings += usize::from(was_high.replace(is_high).is_some_and(|was_high| was_high != is_high));
         }
         let differ = Duration::from_micros(u64::from((part(90) - part(10)).unsigned_abs()));
-        let is_over = seen >= enough * if is_first { QUIET_TURNS / 2 } else { QUIET_TURNS };
-        if swings >= SWINGS || is_over {
+        let is_over = swings >= SWINGS || seen >= enough * turns;
+        if is_over {
             self.spread = Some(if swings >= SWINGS { differ } else { Duration::ZERO });
             self.delays.clear();
         }
+        is_over
     }
 }
 
@@ -172,12 +173,14 @@ impl Delays {
         self.latest
     }
 
-    /// The last delay is one of a path on which hardly anything is sent, or on which more is.
-    pub(super) fn note_quiet(&mut self, is_quiet: bool) {
+    /// The last delay is one of a path on which hardly anything is sent, or on which more is. Returns whether it is known anew how much it
+    /// varies.
+    pub(super) fn note_quiet(&mut self, is_quiet: bool) -> bool {
         if is_quiet {
-            self.quiet.note(self.latest);
+            self.quiet.note(self.latest)
         } else {
             self.quiet.delays.clear();
+            false
         }
     }
 
