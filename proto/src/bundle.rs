@@ -373,6 +373,7 @@ impl Bundle {
 
     /// This process has replaced another one, which had so many peers: takes no frames until they have joined.
     pub fn take_over(&mut self, now: Instant, peers: usize) {
+        self.links.succeed(now);
         self.group.handover_mut().take_over(now, peers);
     }
 

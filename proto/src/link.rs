@@ -55,6 +55,8 @@ use core::time::Duration;
 
 /// After an error on our side, the peer's reports are not believed for this long.
 const DISTRUST: Duration = Duration::from_millis(100);
+/// A process that replaces another one meets its peers within this.
+const SUCCEEDS_FOR: Duration = Duration::from_secs(2);
 /// Of a number that no peer has.
 const NEVER: Instant = Instant::from_nanos(u64::MAX);
 
@@ -86,6 +88,8 @@ pub(crate) struct Links {
     rolled_back: bool,
     /// Whether lost cells are sent again.
     repair: bool,
+    /// Peers that are there before this have had links to this node's former process: they are not new.
+    succeeds_until: Instant,
 }
 
 impl Links {
@@ -144,8 +148,22 @@ impl Links {
     /// A peer is there; its numbers begin at `first`.
     pub(crate) fn admit(&mut self, now: Instant, index: u16, node: NodeId, first: u64) {
         self.peers.insert(index, Paths::new(now, node, first, self.own.len()));
+        if now < self.succeeds_until {
+            self.recognise(index);
+        }
         self.due.resize(self.peers.indices().count(), NEVER);
         self.touched.push(index);
+    }
+
+    /// The links to a peer carried data before, for another process.
+    pub(crate) fn recognise(&mut self, index: u16) {
+        let paths = self.peers.get_mut(index).into_iter();
+        paths.flat_map(|paths| paths.outbound.iter_mut()).for_each(|path| path.pacing.grow_old());
+    }
+
+    /// This process goes on in the place of another one.
+    pub(crate) fn succeed(&mut self, now: Instant) {
+        self.succeeds_until = now + SUCCEEDS_FOR;
     }
 
     pub(crate) fn remove(&mut self, index: u16) {

@@ -94,7 +94,7 @@ fn play(plan: &Plan, world: &mut World<'_>) -> Result<(), Violation> {
     if plan.is_faultless {
         world.settle(SETTLED_WITHIN)?;
     }
-    world.run_until(start + plan.trouble_ends_at)?;
+    world.run_until((start + plan.trouble_ends_at).max(world.now()))?;
     world.end_trouble();
     world.run_until(start + plan.probe_at)?;
     let probes = probe(plan, world);

@@ -228,6 +228,9 @@ impl Group {
         peer.begun = Some(now);
         peer.keys = Some(Keyring::new(now, agreed));
         peer.session_out = hello.session;
+        if former.is_some() {
+            parts.links.recognise(index);
+        }
         join(now, index, parts);
         self.was_left = false;
         parts.out.events.log(Event::PeerJoined { peer: hello.node, name: hello.name, sealed: true });

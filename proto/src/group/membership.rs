@@ -167,6 +167,9 @@ impl Group {
         };
         let index = admit_as(now, hello, session, parts);
         parts.sessions.table_mut().get_mut(index)?.former = former;
+        if former.is_some() {
+            parts.links.recognise(index);
+        }
         Some(index)
     }
 

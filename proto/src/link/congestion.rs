@@ -197,6 +197,11 @@ impl Congestion {
         self.delays.spread().is_some()
     }
 
+    /// Whether delays have come that will show that.
+    pub(crate) fn is_learning(&self, now: Instant) -> bool {
+        self.delays.is_learning(now)
+    }
+
     /// How long cells wait behind the NIC: in a router's queue, or at the peer until it reads them.
     pub(crate) fn queue(&self) -> Duration {
         self.window.queue()

@@ -227,13 +227,14 @@ impl Links {
         let carries = self[link].carries();
         let Some(paths) = self.paths_mut(index) else { return };
         let node = paths.node;
+        let learns = paths.outbound.iter().any(|path| path.is_learning(now));
         let Some(path) = paths.outbound.get_mut(usize::from(link)) else { return };
         if !report.up {
             self.leave(now, index, link, Signal::Report, out);
         } else if let Some((overdue, waited)) = overdue {
             path.receipts.watch.doubt(path.receipts.next()..path.receipts.next() + overdue);
             self.leave(now, index, link, Signal::BurstSkew { overdue, waited }, out);
-        } else if !path.is_up() && carries && now >= path.obey_reports_from && !path.is_new() {
+        } else if !path.is_up() && carries && now >= path.obey_reports_from && !learns && !path.is_new() {
             path.rise(now);
             if path.is_up() {
                 self.resized |= paths.has_small();

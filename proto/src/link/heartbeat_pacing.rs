@@ -71,7 +71,6 @@ impl Pacing {
     }
 
     /// The link is no longer new.
-    #[cfg(test)]
     pub(crate) fn grow_old(&mut self) {
         self.made = FIRST;
     }

@@ -192,6 +192,11 @@ impl Outbound {
         !self.is_up() && self.pacing.is_first() && !self.congestion.knows_variation()
     }
 
+    /// Whether they are about to show that: other paths to the peer are not used before, so that all begin together.
+    pub(crate) fn is_learning(&self, now: Instant) -> bool {
+        self.is_new() && self.congestion.is_learning(now)
+    }
+
     /// The peer receives over it. Where it has since received cells and lacks no more than before, the path was left in error: what it
     /// carried, it carries still.
     pub(crate) fn rise(&mut self, now: Instant) {

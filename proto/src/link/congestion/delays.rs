@@ -93,8 +93,9 @@ pub(crate) struct Delays {
     reports: Least<i64>,
     clock: Clock,
     began: Instant,
-    /// The last one, from the first on.
+    /// The last one, from the first on, and when it was reported.
     latest: i32,
+    at: Instant,
     quiet: Quiet,
 }
 
@@ -113,6 +114,8 @@ const QUIET_TURNS: usize = 6;
 /// At first it is judged by fewer, and by still fewer if they hardly differ: how many, and by how many microseconds.
 const QUIET_FIRST: usize = 20;
 const ALIKE: (usize, i32) = (8, 500);
+/// Delays that will be judged are no further apart.
+const LEARNS_WITHIN: Duration = Duration::from_millis(30);
 /// Times that delays rise from the least quarter to the greatest, or fall so far.
 const SWINGS: usize = 4;
 
@@ -163,7 +166,7 @@ impl Delays {
             (self.first, self.began) = (Some(delay), now);
         }
         let delay = micros_later(delay, self.first.unwrap_or(delay));
-        self.latest = delay;
+        (self.latest, self.at) = (delay, now);
         let least = self.least.note(delay);
         Some(Duration::from_micros(u64::from((delay - least).unsigned_abs())))
     }
@@ -187,6 +190,11 @@ impl Delays {
     /// By how much a path varies on which nothing is sent, if that was seen.
     pub(super) fn spread(&self) -> Option<Duration> {
         self.quiet.spread
+    }
+
+    /// Whether delays come in quiet that are not judged yet.
+    pub(super) fn is_learning(&self, now: Instant) -> bool {
+        !self.quiet.delays.is_empty() && now.since(self.at) < LEARNS_WITHIN
     }
 
     /// What is known of a path that begins anew: how much it varies.
