@@ -7,7 +7,6 @@ use std::net::Ipv6Addr;
 
 use clap::Args;
 use nix::sys::signal::Signal;
-use tabane_api::Request;
 use tempfile::{NamedTempFile, TempDir};
 
 use crate::prerequisites::require_daemon;

@@ -84,7 +84,7 @@ const SEGMENT: u32 = 1_448;
 const HEADERS: u32 = 66;
 /// A superframe is so small a part of the window, and has so many segments at most.
 const SUPERFRAMES: f64 = 32.0;
-const SEGMENTS_MOST: f64 = 44.0;
+const SEGMENTS_MOST: u32 = 44;
 
 /// How many segments a frame has.
 fn segments(length: u32) -> u32 {
@@ -254,7 +254,8 @@ impl Traffic {
     fn fill_tcp(&mut self, now: Instant, number: FlowNumber) {
         while let Some(tcp) = &mut self.flows[number].tcp {
             let window = tcp.window.window();
-            let part = (window / SUPERFRAMES).clamp(1.0, SEGMENTS_MOST) as u32;
+            let fits = |segments: &u32| f64::from(*segments) * SUPERFRAMES <= window;
+            let part = (1..=SEGMENTS_MOST).take_while(fits).last().unwrap_or(1);
             if f64::from(tcp.in_flight + part) > window.max(1.0) {
                 return;
             }
