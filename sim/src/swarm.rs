@@ -19,7 +19,9 @@ use tabane_proto::{Class, HashLayers, Match, OVERDUE_AFTER, PolicyKind, PolicyOp
 /// Faults and traffic end before this.
 pub(crate) const TROUBLE_ENDS: Duration = Duration::from_millis(300);
 /// From the end of all trouble to the probes: a dead link is given up after 200 ms and comes back after 30.
-const RECOVERY: Duration = Duration::from_millis(500);
+const RECOVERY: Duration = Duration::from_millis(300);
+/// And to these if links are new: heartbeats come before data.
+const NEW_LINKS: Duration = Duration::from_millis(200);
 /// The same among more than two nodes: a node that has a peer on a link greets strangers there once in a second.
 const RECOVERY_AMONG_MANY: Duration = Duration::from_millis(1_100);
 /// Bytes that all flows of a run put on links together: as many as take some 30 ms to compute.
@@ -60,7 +62,7 @@ impl Plan {
             injection.map(|strangers| if sealed(seed).is_some() { strangers.hostile() } else { strangers });
         let trouble_ends_at = TROUBLE_ENDS + Duration::from_millis(random.below(20));
         let recovery = if topology.nodes.len() > 2 && !is_faultless { RECOVERY_AMONG_MANY } else { RECOVERY };
-        let probe_at = trouble_ends_at + recovery;
+        let probe_at = trouble_ends_at + recovery + NEW_LINKS;
         let hostility = None;
         let mut plan = Self {
             topology,

@@ -6,11 +6,13 @@
 //! Invariants that are checked: a frame that is delivered was sent, is delivered once, byte for byte but for the last
 //! segment of a superframe of TCP, and behind no later frame of its flow.
 
-use crate::cubic::Cubic;
-use crate::flow::{Flow, Pace, Sizes};
+mod tcp;
+
+use crate::flow::{Flow, Pace};
 use crate::frame::{Envelope, FrameId, Heading, Noise, identify, mac, without_last_segment};
 use crate::hostile::HOSTILE_HOSTS;
 use crate::random::Random;
+use crate::traffic::tcp::Tcp;
 use core::time::Duration;
 use std::collections::VecDeque;
 use tabane_proto::Instant;
@@ -65,30 +67,6 @@ struct FlowState {
     came: u64,
     /// The sender, if it has a window by CUBIC.
     tcp: Option<Tcp>,
-}
-
-/// A sender with CUBIC.
-#[derive(Debug)]
-struct Tcp {
-    window: Cubic,
-    /// Segments on their way.
-    in_flight: u32,
-    /// Frames whose fate it knows: the number after them.
-    known: u32,
-    /// For each acknowledgement, the frame that it is for.
-    acknowledged: Vec<u32>,
-}
-
-/// Bytes of a segment, and those of the headers before it.
-const SEGMENT: u32 = 1_448;
-const HEADERS: u32 = 66;
-/// A superframe is so small a part of the window, and has so many segments at most.
-const SUPERFRAMES: f64 = 32.0;
-const SEGMENTS_MOST: u32 = 44;
-
-/// How many segments a frame has.
-fn segments(length: u32) -> u32 {
-    length.saturating_sub(HEADERS).div_ceil(SEGMENT)
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -158,8 +136,7 @@ impl Traffic {
     pub(crate) fn add(&mut self, flow: Flow) -> FlowNumber {
         let number = self.add_one(flow);
         if let (Pace::Asking { .. } | Pace::Cubic, Some(to)) = (flow.pace, flow.to) {
-            let is_tcp = flow.pace == Pace::Cubic;
-            let sizes = if is_tcp { Sizes::Fixed(HEADERS as usize) } else { flow.sizes };
+            let sizes = if flow.pace == Pace::Cubic { tcp::ACKNOWLEDGEMENT } else { flow.sizes };
             let answers = Flow { from: to, to: Some(flow.from), pace: Pace::Answering, sizes, ..flow };
             let answers = self.add_one(answers);
             self.flows[number].answers = Some(answers);
@@ -169,10 +146,8 @@ impl Traffic {
     }
 
     fn add_one(&mut self, flow: Flow) -> FlowNumber {
-        let is_tcp = flow.pace == Pace::Cubic;
-        let tcp = || Tcp { window: Cubic::new(), in_flight: 0, known: 0, acknowledged: Vec::new() };
         self.flows.push(FlowState {
-            tcp: is_tcp.then(tcp),
+            tcp: (flow.pace == Pace::Cubic).then(Tcp::new),
             flow,
             running: true,
             sent: Vec::new(),
@@ -248,53 +223,6 @@ impl Traffic {
         let reached = state.flow.to.map_or(0, |to| state.reached[usize::from(to)]);
         let room = (frames + reached as usize).saturating_sub(state.sent.len());
         (0..room.min(state.due.len())).for_each(|_| self.offer(now, number));
-    }
-
-    /// Sends what the window allows.
-    fn fill_tcp(&mut self, now: Instant, number: FlowNumber) {
-        while let Some(tcp) = &mut self.flows[number].tcp {
-            let window = tcp.window.window();
-            let fits = |segments: &u32| f64::from(*segments) * SUPERFRAMES <= window;
-            let part = (1..=SEGMENTS_MOST).take_while(fits).last().unwrap_or(1);
-            if f64::from(tcp.in_flight + part) > window.max(1.0) {
-                return;
-            }
-            tcp.in_flight += part;
-            self.flows[number].due.push_back(part * SEGMENT + HEADERS);
-            self.offer(now, number);
-        }
-    }
-
-    /// Begins; or has nothing been acknowledged since the last time, sends all again.
-    fn wait_for_acknowledgements(&mut self, now: Instant, number: FlowNumber) {
-        let state = &mut self.flows[number];
-        let sent = state.sent.len();
-        let Some(tcp) = &mut state.tcp else { return };
-        let known = tcp.known as usize;
-        if core::mem::replace(&mut state.asked, known) == known && known < sent {
-            tcp.window.handle_timeout();
-            (tcp.in_flight, tcp.known) = (0, u32::try_from(sent).unwrap_or(u32::MAX));
-        }
-        self.fill_tcp(now, number);
-    }
-
-    /// An acknowledgement came: of the frame that it is for, of those before it that came, and of the loss of the others.
-    fn acknowledge(&mut self, now: Instant, number: FlowNumber, answer: u32) {
-        let state = &mut self.flows[number];
-        let Some(tcp) = &mut state.tcp else { return };
-        let last = tcp.acknowledged[answer as usize];
-        for frame in tcp.known..=last {
-            let Sent { offered, delivered, length, trimmed, .. } = state.sent[frame as usize];
-            let trip = now.since(offered.unwrap_or(now));
-            tcp.in_flight -= segments(length);
-            if delivered.is_none() || trimmed > 0 {
-                tcp.window.handle_loss(now, trip);
-            }
-            let came = delivered.map_or(0, |_| segments(length) - u32::from(trimmed > 0));
-            (0..came).for_each(|_| tcp.window.handle_ack(now, trip));
-        }
-        tcp.known = tcp.known.max(last + 1);
-        self.fill_tcp(now, number);
     }
 
     /// Asks the first question, or the next one when the timeout has passed without one.
@@ -455,7 +383,7 @@ impl Traffic {
             (state.answers.or(state.asked_by), 1)
         };
         if let Some(tcp) = &mut state.tcp {
-            tcp.acknowledged.push(id.number);
+            tcp.handle_arrival(id.number);
         }
         let asked_by = state.asked_by;
         if let Some(asked) = asked_by.filter(|asked| self.flows[*asked].tcp.is_some()) {

@@ -47,7 +47,6 @@ const SHOWN_FOR: Duration = Duration::from_millis(250);
 /// A path varies whose delays differ by so much while no more than this is on the way.
 const VARIES: Duration = Duration::from_millis(2);
 const QUIET: u64 = 4 * 1_500;
-const FOREVER: Duration = Duration::from_secs(3_600);
 
 /// What a report says of a path.
 #[derive(Clone, Copy, Debug)]
@@ -329,11 +328,12 @@ impl Congestion {
     /// `is_judged` shows, in quiet.
     fn choose_window(&mut self, now: Instant, gathers: Option<Duration>, is_judged: bool) {
         let varied = self.variation().is_some();
-        let known = self.variation().filter(|_| is_judged).unwrap_or(FOREVER);
+        let exceeds =
+            |spread: Duration| self.variation().is_none_or(|known| is_judged && spread > known * 3 / 2);
         // A host that is short of processor time brings lumps, too, but the window does not hold it back.
         let gathers = gathers.filter(|_| varied || self.was_limited(now));
         match self.delays.spread().max(gathers) {
-            Some(spread) if spread >= VARIES && (!varied || spread > known * 3 / 2) => {
+            Some(spread) if spread >= VARIES && exceeds(spread) => {
                 self.window = Box::new(Varying::new(spread));
             }
             Some(spread) if varied && spread < VARIES / 2 => {

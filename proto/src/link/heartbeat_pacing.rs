@@ -23,7 +23,7 @@ const BYTES: u64 = 160;
 /// One part in so many of a link's rate may be heartbeats.
 const SHARE: u64 = 64;
 /// So many heartbeats are the first of a link, so far apart at most.
-const FIRST: u32 = 96;
+const FIRST: usize = 96;
 const HEARTBEAT_FIRST: Duration = Duration::from_millis(5);
 /// They and those in quiet come so many milliseconds earlier, in turn: always as far apart they would find a link that sends in turns at the
 /// same point of each.
@@ -36,8 +36,7 @@ const SAVED: u64 = 8 * COST;
 pub(crate) struct Pacing {
     /// When the last one was made; `None`: the next is due at once.
     at: Option<Instant>,
-    /// Heartbeats that were made; some are forgotten after 2^32.
-    made: u32,
+    made: usize,
     /// What has been spent, or was too much to be saved.
     spent: u64,
     /// One was due that the link did not take.
@@ -62,23 +61,23 @@ impl Pacing {
     }
 
     fn apart(&self, most: Duration) -> Duration {
-        most - Duration::from_millis(EARLIER[self.made as usize % EARLIER.len()])
+        most - Duration::from_millis(EARLIER[self.made % EARLIER.len()])
     }
 
-    /// Whether it has made few so far.
+    /// Whether few were made so far.
     pub(crate) fn is_first(&self) -> bool {
         self.made < FIRST
     }
 
-    /// The link is no longer new.
+    /// The link is none of the new ones, whoever sends over it now.
     pub(crate) fn grow_old(&mut self) {
-        self.made = FIRST;
+        self.made = self.made.max(FIRST);
     }
 
     /// A heartbeat is made.
     pub(crate) fn handle_sent(&mut self, now: Instant, earned: u64) {
         self.at = Some(now);
-        self.made = self.made.checked_add(1).unwrap_or(FIRST);
+        self.made = self.made.wrapping_add(1);
         self.spent = (self.spent + COST).clamp(earned.saturating_sub(SAVED), earned);
     }
 

@@ -19,7 +19,7 @@ const STAYS_FAR: Duration = Duration::from_millis(75);
 pub(crate) const NEAR: Duration = Duration::from_millis(10);
 /// A link holds a cell that comes so much later than its cells usually do.
 const HELD_AFTER: Duration = Duration::from_millis(30);
-/// The paths to a peer that has joined are up after this time, or never: heartbeats are quick until then.
+/// A peer that has joined counts as one that can be reached for so long, and until something comes from it heartbeats to it are quick.
 const RISES_WITHIN: Duration = Duration::from_millis(250);
 
 /// By which links a flow goes.

@@ -251,6 +251,27 @@ impl Delays {
 mod tests {
     use super::*;
 
+    /// After how many delays it is known how much they differ, in microseconds.
+    fn judged(quiet: &mut Quiet, delay: impl Fn(i32) -> i32) -> (i32, Option<u128>) {
+        let seen = (1..=1_000).find(|number| quiet.note(delay(*number))).expect("it is judged");
+        (seen, quiet.spread.map(|spread| spread.as_micros()))
+    }
+
+    #[test]
+    fn a_path_is_soon_known_to_be_steady_or_to_vary_and_slow_changes_are_given_time() {
+        let mut steady = Quiet::default();
+        assert_eq!(judged(&mut steady, |number| number % 2 * 400), (8, Some(0)), "they hardly differ");
+        let to_and_fro = |number: i32| number % 2 * 4_000;
+        assert_eq!(judged(&mut Quiet::default(), to_and_fro), (20, Some(4_000)));
+        let grows = |number: i32| number * 600;
+        assert_eq!(judged(&mut Quiet::default(), grows), (40, Some(0)), "a queue that grows is no variation");
+        // Half a second there, half a second back.
+        let slowly = |number: i32| (number / 50 % 2) * 10_000;
+        steady.delays.clear();
+        assert_eq!(judged(&mut steady, slowly), (256, Some(10_000)));
+        assert_eq!(judged(&mut steady, grows), (384, Some(0)));
+    }
+
     #[test]
     fn delays_are_compared_across_the_end_of_their_range() {
         let delays = [Some(0xff_fff0), Some(20), Some(0xff_fff8)];

@@ -221,6 +221,17 @@ fn a_rate_that_changes_is_followed_on_a_path_that_varies() {
 }
 
 #[test]
+fn a_path_that_varies_by_more_in_quiet_is_known_to() {
+    let mut path = Path::new(50, 10, 100);
+    for jitter in [4, 20] {
+        path.jitter = jitter * 1_000_000;
+        path.run(2_000, 0);
+        let known = path.congestion.variation().expect("it varies").as_millis();
+        assert!((u128::from(jitter) / 2..=u128::from(jitter)).contains(&known), "{jitter} ms: {known} ms");
+    }
+}
+
+#[test]
 fn a_path_that_varies_no_more_has_the_law_of_others() {
     let mut path = Path::new(50, 10, 100);
     path.jitter = 10_000_000;
