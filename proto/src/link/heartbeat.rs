@@ -55,6 +55,7 @@ impl Links {
             }
             // As [`Self::paths_mut`], which touched it already: `own` is read meanwhile.
             let Some(paths) = self.peers.get_mut(index) else { continue };
+            let turn = paths.turn;
             for ((path, state), link) in paths.outbound.iter_mut().zip(&*self.own).zip(0..) {
                 if path.end.endpoint.is_none() || !state.carries() {
                     continue;
@@ -67,7 +68,8 @@ impl Links {
                 // A short one follows a probe: when it arrives and the probe does not, that is lost.
                 let hastens = is_rising && !path.is_new();
                 if probes || hastens || path.heartbeat_due(now, all) <= now {
-                    path.handle_heartbeat(now, all);
+                    path.handle_heartbeat(now, all, turn);
+                    paths.turn = turn.wrapping_add(1);
                     out.outbox.push(Control::Heartbeat { link, peer: index });
                 }
                 let due = path.heartbeat_due(now, all);

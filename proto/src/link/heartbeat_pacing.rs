@@ -26,7 +26,7 @@ const SHARE: u64 = 64;
 const FIRST: usize = 96;
 const HEARTBEAT_FIRST: Duration = Duration::from_millis(5);
 /// They and those in quiet come so many milliseconds earlier, in turn: always as far apart they would find a link that sends in turns at the
-/// same point of each.
+/// same point of each. The links to a peer keep in step, so that those that beat together go on to do so, and a node wakes up once for them.
 const EARLIER: [u64; 4] = [1, 2, 0, 3];
 /// What can be saved: eight heartbeats.
 const SAVED: u64 = 8 * COST;
@@ -37,6 +37,8 @@ pub(crate) struct Pacing {
     /// When the last one was made; `None`: the next is due at once.
     at: Option<Instant>,
     made: usize,
+    /// Which of [`EARLIER`] the next one is.
+    turn: usize,
     /// What has been spent, or was too much to be saved.
     spent: u64,
     /// One was due that the link did not take.
@@ -61,7 +63,7 @@ impl Pacing {
     }
 
     fn apart(&self, most: Duration) -> Duration {
-        most - Duration::from_millis(EARLIER[self.made % EARLIER.len()])
+        most - Duration::from_millis(EARLIER[self.turn % EARLIER.len()])
     }
 
     /// Whether few were made so far.
@@ -74,9 +76,9 @@ impl Pacing {
         self.made = self.made.max(FIRST);
     }
 
-    /// A heartbeat is made.
-    pub(crate) fn handle_sent(&mut self, now: Instant, earned: u64) {
-        self.at = Some(now);
+    /// A heartbeat is made, in this turn of the peer's links.
+    pub(crate) fn handle_sent(&mut self, now: Instant, earned: u64, turn: usize) {
+        (self.at, self.turn) = (Some(now), turn);
         self.made = self.made.wrapping_add(1);
         self.spent = (self.spent + COST).clamp(earned.saturating_sub(SAVED), earned);
     }
@@ -105,7 +107,7 @@ mod tests {
             total += if now.since(start) < span { 1 + received } else { 0 };
             let is_due = beat.due(now, total, false, rate) <= now;
             if is_due {
-                beat.handle_sent(now, total);
+                beat.handle_sent(now, total, beat.made);
             }
             is_due
         };
@@ -144,7 +146,7 @@ mod tests {
         let mut beat = Pacing::default();
         let now = Instant::from_nanos(7);
         assert_eq!(beat.due(now, 0, false, None), now);
-        beat.handle_sent(now, 0);
+        beat.handle_sent(now, 0, 1);
         assert_eq!(beat.due(now, 0, false, None), now + HEARTBEAT_QUIET - Duration::from_millis(2));
         assert_eq!(beat.due(now, 0, true, None), now + HEARTBEAT_QUIET / 2);
         beat.hasten();

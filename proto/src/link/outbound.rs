@@ -250,8 +250,8 @@ impl Outbound {
     }
 
     /// A heartbeat is made, whether or not it was due.
-    pub(crate) fn handle_heartbeat(&mut self, now: Instant, all: u64) {
-        self.pacing.handle_sent(now, self.numbers.sent() + all);
+    pub(crate) fn handle_heartbeat(&mut self, now: Instant, all: u64, turn: usize) {
+        self.pacing.handle_sent(now, self.numbers.sent() + all, turn);
     }
 
     /// How many cells count as arrived where the peer has received so many, modulo 2^32: a probe that does not arrive is no loss of the path.

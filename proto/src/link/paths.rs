@@ -65,6 +65,8 @@ pub(crate) struct Paths {
     joined_at: Instant,
     /// When the next heartbeat is due.
     pub(super) heartbeat_at: Instant,
+    /// Counts how often heartbeats to it were made.
+    pub(super) turn: usize,
     /// The serial number of the last heartbeat to it.
     pub(super) serial: u16,
     /// `sent_at` and `serial` of the latest heartbeat that was obeyed.
@@ -88,6 +90,7 @@ impl Paths {
             first: None,
             joined_at: now,
             heartbeat_at: now,
+            turn: 0,
             serial: 0,
             latest_report: None,
             names_probes: false,
