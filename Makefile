@@ -279,7 +279,7 @@ NIGHTLY_TOOLS := etcd=etcd-server etcdctl=etcd-client dnsmasq=dnsmasq-base chrom
 nightly: test-tools vm-setup vm-setup-backports
 	@lab/packages.sh $(NIGHTLY_TOOLS)
 	TABANE_GUESTS=1 TABANE_SEEDS=0..5000 $(RUN_TESTS) lab/tests.sh all \
-	  -E 'test(/^nightly::/) - test(/::a_package_/) + binary_id(tabane-sim::all) + binary_id(tabane-kernel::programs)'
+	  -E 'test(/^nightly::/) - test(/::(a_package|kernel_of|versions)_/) + binary_id(tabane-sim::all) + binary_id(tabane-kernel::programs)'
 
 sim-nightly:
 	@$(MAKE) --no-print-directory sim ARGS='--nightly 0..100000'

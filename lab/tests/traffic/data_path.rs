@@ -238,7 +238,7 @@ fn through_nics() -> Result<()> {
     let verdicts = report["verdicts"].as_array().context("no verdicts")?;
     let met = |which: &str| verdicts.iter().filter(|it| it["ok"] == true && it["id"] == *which).count() == 1;
     for nic in ["e1000e", "virtio_net"] {
-        for which in ["kernel.whole", "kernel.frame_bytes", "kernel.in_cells"] {
+        for which in ["kernel.files_damaged", "kernel.frame_bytes", "kernel.in_cells"] {
             ensure!(met(&format!("{nic}.{which}")), "{nic}, {which}: {report}");
         }
     }

@@ -135,6 +135,11 @@ impl Outbound {
         self.congestion.rate().into_iter().chain(link.queue.rate()).chain(self.ceiling.rate()).min()
     }
 
+    /// Whether it holds cells back, and it is not known yet what it carries.
+    pub(crate) fn is_starting(&self, now: Instant) -> bool {
+        self.congestion.rate().is_none() && self.congestion.was_limited(now)
+    }
+
     pub(crate) fn is_full(&self, now: Instant) -> bool {
         self.is_new() || self.congestion.is_full(now) || self.ceiling.is_full(now)
     }

@@ -209,6 +209,11 @@ impl Paths {
         if spread > NEAR { spread } else { Duration::ZERO }
     }
 
+    /// Whether one of these links holds cells back, and it is not known yet what it carries.
+    pub(crate) fn is_starting(&self, reach: Reach, now: Instant) -> bool {
+        self.within(reach).any(|path| path.is_starting(now))
+    }
+
     /// The paths that are up and that a flow may use.
     fn within(&self, reach: Reach) -> impl Iterator<Item = &Outbound> {
         let up = || self.outbound.iter().filter(|path| path.is_up());

@@ -154,16 +154,16 @@ impl Receiver {
         for index in overdue.iter().copied() {
             let round_trip = round_trip(links, index, self.repair);
             let Some(lanes) = self.peers.get_mut(index).filter(|lanes| lanes.has_gaps()) else { continue };
-            let wait = lanes.gap_wait(now, round_trip);
-            self.give_up_older(index, Some(now - wait), links, counters);
+            let limit = now - lanes.gap_wait(now, round_trip);
+            self.give_up_while(index, |since| since <= limit, links, counters);
         }
     }
 
-    /// Gives up the gaps of a peer that are as old as `limit`, or all.
-    pub(super) fn give_up_older(
+    /// Gives up the first gap of each lane of a peer again and again, as long as `is_over` says so of the time since when the lane waits.
+    pub(super) fn give_up_while(
         &mut self,
         index: u16,
-        limit: Option<Instant>,
+        mut is_over: impl FnMut(Instant) -> bool,
         links: &Links,
         counters: &mut Counters,
     ) {
@@ -173,9 +173,7 @@ impl Receiver {
                 let Self { pool, peers, .. } = &mut *self;
                 let Some(lanes) = peers.get_mut(index) else { return };
                 let state = &mut lanes.lanes[lane];
-                let old =
-                    state.reorder.waits_since().is_some_and(|since| limit.is_none_or(|limit| since <= limit));
-                if !old {
+                if !state.reorder.waits_since().is_some_and(&mut is_over) {
                     break;
                 }
                 counters.cells_given_up += state.reorder.give_up();

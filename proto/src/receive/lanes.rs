@@ -71,7 +71,7 @@ impl Lanes {
     }
 
     /// Cells that wait behind a gap.
-    pub(super) fn waiting(&self) -> usize {
+    pub(crate) fn waiting(&self) -> usize {
         self.gapped().map(|lane| self.lanes[lane].reorder.waiting()).sum()
     }
 

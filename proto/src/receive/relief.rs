@@ -3,7 +3,8 @@
 //! Beside [`crate::receive::deliver`]. Cells that wait behind a gap, and pieces of records whose end has not arrived, hold buffers. A peer
 //! can begin a record on each lane and never end it, in pieces that hold a buffer each, and nothing could be received from
 //! anybody. So when few buffers are left, the receiver gives up the gaps and begun records of the peer that holds most of
-//! them, then of the next one, until [`ENOUGH`] is free. Other peers keep theirs.
+//! them, then of the next one, until [`ENOUGH`] is free. Other peers keep theirs, and so does that one what it need not lose: repair may still
+//! close its other gaps.
 //!
 //! A single cell can make a lane as long as its window. So when the lanes of all peers together are too long, the receiver
 //! gives up the gaps of the peer whose lanes have most places, then of the next one, until half of [`SURPLUS_MAX`] is free.
@@ -14,12 +15,12 @@
 use crate::link::Links;
 use crate::outputs::counters::Counters;
 use crate::receive::Receiver;
-use crate::receive::lanes::Lane;
+use crate::receive::lanes::{Lane, Lanes};
 
 /// Below so many usable buffers the receiver frees some.
 pub(crate) const BUFFERS_LOW: usize = 8;
 /// It stops when one in so many of all buffers is free, so that it need not begin again at once.
-const ENOUGH: usize = 4;
+const ENOUGH: usize = 8;
 /// Places of all lanes together beyond those that empty ones keep: 3.1 MB, twice what the lanes of one peer can have.
 const SURPLUS_MAX: usize = 131_072;
 
@@ -48,11 +49,10 @@ impl Receiver {
         }
         holders.sort_unstable_by(|one, other| other.cmp(one));
         for (_, index) in holders.drain(..) {
-            // Buffers of complete frames are free as soon as these are delivered.
-            if self.pool.usable() + self.pool.count_distinct(self.ready.buffers()) >= enough {
+            if self.has_free(enough) {
                 break;
             }
-            self.spoil(index, links, counters);
+            self.spoil(index, enough, links, counters);
         }
         self.holders = holders;
     }
@@ -74,14 +74,31 @@ impl Receiver {
             if self.surplus <= SURPLUS_MAX / 2 {
                 break;
             }
-            self.give_up_older(index, None, links, counters);
+            self.give_up_while(index, |_| true, links, counters);
         }
         self.holders = holders;
     }
 
-    /// Gives up all gaps and begun records of a peer.
-    fn spoil(&mut self, index: u16, links: &Links, counters: &mut Counters) {
-        self.give_up_older(index, None, links, counters);
+    /// Whether so many buffers are free, or will be as soon as complete frames are delivered.
+    fn has_free(&mut self, enough: usize) -> bool {
+        self.pool.usable() + self.pool.count_distinct(self.ready.buffers()) >= enough
+    }
+
+    /// Gives up gaps of a peer until enough is free, twice as many each time, and then all records that it has begun.
+    fn spoil(&mut self, index: u16, enough: usize, links: &Links, counters: &mut Counters) {
+        let mut gaps = 1_usize;
+        while self.get(index).is_some_and(Lanes::has_gaps) {
+            let mut given_up = 0;
+            let is_one_more = |_| {
+                given_up += 1;
+                given_up <= gaps
+            };
+            self.give_up_while(index, is_one_more, links, counters);
+            if self.has_free(enough) {
+                return;
+            }
+            gaps *= 2;
+        }
         let Self { pool, peers, .. } = self;
         let Some(lanes) = peers.get_mut(index) else { return };
         for lane in lanes.lanes.iter_mut().filter(|lane| lane.reassembler.is_begun()) {

@@ -44,6 +44,12 @@ impl Limits {
             answer: 3 * round_trip,
         }
     }
+
+    /// The same while it is not known what the path carries. TCP and the path both send twice as much with each round trip then, so a queue
+    /// stays although neither is too fast yet.
+    pub(crate) fn of_start(self) -> Self {
+        Self { target: self.target.max(INTERVAL), ..self }
+    }
 }
 
 /// The state of one flow's queue.

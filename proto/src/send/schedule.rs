@@ -124,9 +124,11 @@ impl Sender {
             let (links, counters) = (&*around.links, &mut *around.counters);
             let limits = |cell: Cell| {
                 let reach = cell.treatment.reach;
-                let way = |paths: &Paths| (paths.round_trip(reach), paths.spread(reach));
-                let (round_trip, spread) = links.paths(cell.peer).map(way).unwrap_or_default();
-                Limits::of(round_trip, spread)
+                let of = |paths: &Paths| {
+                    let limits = Limits::of(paths.round_trip(reach), paths.spread(reach));
+                    if paths.is_starting(reach, now) { limits.of_start() } else { limits }
+                };
+                links.paths(cell.peer).map_or_else(|| Limits::of(Duration::ZERO, Duration::ZERO), of)
             };
             if !queue.take_turn(&mut Turn { now, most, ring, counters, out }, limits) {
                 return;

@@ -88,6 +88,22 @@ fn begun_records_of_one_peer_leave_buffers_for_others() {
     assert_eq!(frame.slices().map(<[u8]>::len).sum::<usize>(), length);
 }
 
+/// Repair may close the later gaps.
+#[test]
+fn who_has_many_gaps_loses_no_more_than_makes_room() {
+    let mut bundle = bundle();
+    let mut speaker = Speaker::join(&mut bundle, 1);
+    while bundle.counters().cells_given_up == 0 {
+        speaker.lane_seqs[0] += 1;
+        let behind = speaker.cell(0, NO_RECORD, &[0; 1_400]);
+        speaker.say(&mut bundle, &behind, 1);
+    }
+    let waiting = bundle.receiver.get(0).map_or(0, Lanes::waiting);
+    let (held, given_up) = (bundle.held(), bundle.counters().cells_given_up);
+    assert!(held.buffers_free >= 16, "{held:?}");
+    assert!(waiting > 8 * given_up as usize, "{waiting} cells wait, {given_up} are given up");
+}
+
 /// Members that open a gap as long as the window on each lane, by a cell of one byte.
 #[test]
 fn gaps_of_many_peers_have_a_bounded_number_of_places_and_who_has_few_keeps_them() {
