@@ -41,6 +41,8 @@ pub(crate) struct Choice {
     pub(crate) wait: Duration,
     /// Bytes per second, when stated or measured.
     pub(crate) rate: Option<u64>,
+    /// Bytes per second at which it takes cells, as far as that is known: also while it starts, and its rate is not known yet.
+    pub(crate) pace: Option<u64>,
     /// Bytes per second that its NIC sends, as stated, or as it says.
     pub(crate) speed: Option<u64>,
     /// Bytes per second that its NIC receives, as stated, or as it says.

@@ -97,9 +97,10 @@ fn play(plan: &Plan, world: &mut World<'_>) -> Result<(), Violation> {
     world.run_until((start + plan.trouble_ends_at).max(world.now()))?;
     world.end_trouble();
     world.run_until(start + plan.probe_at)?;
+    let dropped = world.losses().router;
     let probes = probe(plan, world);
     world.run_for(PROBE_LIMIT + PROBE_EVERY * u32::try_from(probes.len()).unwrap_or_default())?;
-    check_probes(world, &probes)?;
+    check_probes(world, &probes, world.losses().router > dropped)?;
     if plan.is_faultless {
         check_links(world)?;
     }
@@ -126,11 +127,13 @@ fn probe(plan: &Plan, world: &mut World<'_>) -> Vec<FlowNumber> {
         .collect()
 }
 
-fn check_probes(world: &World<'_>, probes: &[FlowNumber]) -> Result<(), Violation> {
+/// All frames arrive, or, where routers dropped cells meanwhile, some of each flow: their queues may be shorter than what it sends at once.
+fn check_probes(world: &World<'_>, probes: &[FlowNumber], dropped: bool) -> Result<(), Violation> {
+    let least = if dropped { 1 } else { u64::from(PROBE.0) };
     let judged = world.flows().filter(|(number, flow)| probes.contains(number) && world.is_judged(flow));
     for (number, flow) in judged {
         let result = world.result(number);
-        if result.delivered != u64::from(PROBE.0) {
+        if result.delivered < least {
             let (from, to) = (flow.from, flow.to.unwrap_or_default());
             let what = format!(
                 "progress: of {} probes from node {from}, node {to} got {}",

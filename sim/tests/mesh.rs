@@ -1,6 +1,7 @@
 //! Many nodes in one bundle: guarantees when all of them want the same links.
 
 use crate::stage::{asking, downs, introduce, millis, run, settled};
+use tabane_proto::security::Rekey;
 use tabane_sim::flow::Flow;
 use tabane_sim::topology::{Link, Topology};
 use tabane_sim::world::World;
@@ -55,4 +56,13 @@ fn messages_come_whole_whatever_is_lost() {
     assert_eq!(came(&world), vec![sent; flows.len()], "{:?}", world.losses());
     let lost: u64 = flows.iter().map(|flow| world.result(*flow).lost()).sum();
     assert!(lost > 0, "nothing was lost, so nothing was sent again");
+}
+
+/// The first reports come before any heartbeat has.
+#[test]
+fn steady_links_are_in_use_within_40_ms_sealed_or_not() {
+    let open = Topology::new(3, &[Link::FAST_ETHERNET; 2]);
+    for topology in [open.clone(), open.sealed(Rekey::default())] {
+        settled(1, &topology, millis(40));
+    }
 }

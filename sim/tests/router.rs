@@ -1,17 +1,17 @@
 //! A router's queue behind the NICs, as the world simulates it.
 
 use crate::stage::{
-    MEGABIT, at_part, counted_by, downs, goodput, goodputs, micros, millis, pings, routed, run, stop,
-    two_nodes, window,
+    MEGABIT, at_part, counted_by, downs, goodput, goodputs, micros, millis, pings, routed, run, settled,
+    stop, two_nodes, window,
 };
 use core::time::Duration;
-use tabane_proto::Instant;
+use tabane_proto::{Instant, PolicyKind};
 use tabane_sim::cable::Place;
 use tabane_sim::competitor::CompetitorSettings;
 use tabane_sim::fault::Fault;
 use tabane_sim::flow::Flow;
 use tabane_sim::router::{Drops, RouterSettings};
-use tabane_sim::topology::Link;
+use tabane_sim::topology::{Link, Topology};
 
 const FAR: Place = Place { node: 1, nic: 0 };
 
@@ -131,6 +131,22 @@ fn uses_up(routers: &[(u64, u64)], way: u64, share: f64, more: f64) {
     let most = 2.0 * way as f64 + more;
     assert!(got.round_trip[0] <= most, "{routers:?}, {way} ms: {} ms", got.round_trip[0]);
     assert!(got.dropped <= 2_000, "{routers:?}, {way} ms: {} ppm dropped", got.dropped);
+}
+
+/// The rate of the other link is not known, for it carries nothing.
+#[test]
+fn who_sends_little_waits_for_no_long_turn_of_others_where_one_link_of_two_is_used() {
+    let topology = Topology::new(2, &[routed(4, 100); 2]).with_repair();
+    let mut world = settled(1, &topology.with(|node| node.policy = PolicyKind::ActiveBackup), millis(2_000));
+    world.start(filling(4 * MEGABIT, millis(100)));
+    run(&mut world, millis(2_000));
+    let (since, asked) = (world.now(), world.start(pings()));
+    run(&mut world, millis(4_000));
+    let mut trips: Vec<_> =
+        world.round_trips(asked, since).iter().map(|trip| trip.as_secs_f64() * 1e3).collect();
+    let [half, most] = [50, 95].map(|part| at_part(&mut trips, part));
+    println!("ping {half:.1}, {most:.1} ms");
+    assert!(half <= 30.0 && most <= 45.0, "ping {half:.1}, {most:.1} ms");
 }
 
 #[test]

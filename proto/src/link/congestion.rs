@@ -186,6 +186,11 @@ impl Congestion {
         self.window.rate()
     }
 
+    /// Bytes per second at which cells leave, as far as that is known.
+    pub(crate) fn pace(&self) -> Option<u64> {
+        self.window.pace()
+    }
+
     /// By how much its delay varies, if it is a path that varies by itself.
     pub(crate) fn variation(&self) -> Option<Duration> {
         self.window.variation()

@@ -209,9 +209,10 @@ impl Paths {
         if spread > NEAR { spread } else { Duration::ZERO }
     }
 
-    /// Whether one of these links holds cells back, and it is not known yet what it carries.
+    /// Whether none of these links is up, or one holds cells back of which it is not known yet what it carries.
     pub(crate) fn is_starting(&self, reach: Reach, now: Instant) -> bool {
-        self.within(reach).any(|path| path.is_starting(now))
+        let mut up = self.within(reach).peekable();
+        up.peek().is_none() || up.any(|path| path.is_starting(now))
     }
 
     /// The paths that are up and that a flow may use.

@@ -95,11 +95,23 @@ impl Choices {
         self.links.iter().map(|choice| choice.skew).min().unwrap_or_default()
     }
 
-    /// How many bytes they carry in a time, if their rates are known. A further link whose rate is not known counts as none: it has not
-    /// been needed.
+    /// How many bytes they carry in a time, if their rates are known.
     fn bytes_in(&self, span: Duration) -> Option<usize> {
+        self.bytes_at(span, |choice| choice.rate)
+    }
+
+    /// How many they take in a time, if the rate of one of them is known, or the pace at which it starts: others, which may not be used
+    /// at all, count as much as the fastest of these.
+    fn paced_bytes_in(&self, span: Duration) -> Option<usize> {
+        let pace = |choice: &Choice| choice.rate.or(choice.pace);
+        let fastest = self.links.iter().filter_map(pace).max();
+        self.bytes_at(span, |choice| pace(choice).or(fastest))
+    }
+
+    /// A further link whose rate is not known counts as none: it has not been needed.
+    fn bytes_at(&self, span: Duration, rate: impl Fn(&Choice) -> Option<u64>) -> Option<usize> {
         let least = self.least_skew();
-        let rate = |choice: &Choice| choice.rate.or((choice.skew > least + NEAR).then_some(0));
+        let rate = |choice: &Choice| rate(choice).or((choice.skew > least + NEAR).then_some(0));
         let rate = self.links.iter().try_fold(0u64, |sum, choice| Some(sum.saturating_add(rate(choice)?)));
         let bytes = bytes_in(rate.filter(|rate| *rate > 0)?, span);
         Some(usize::try_from(bytes).unwrap_or(usize::MAX))
@@ -112,12 +124,13 @@ impl Sender {
         let now = around.now;
         self.readmit(now, around);
         // Few where the links of the last batch are slow.
-        let most = self.cells_in(COMMIT_FOR, around.sessions);
+        let most =
+            self.choices.paced_bytes_in(COMMIT_FOR).map(|bytes| bytes / self.cell_max(around.sessions));
         let most = most.map_or(COMMIT_CELLS, |cells| cells.clamp(1, COMMIT_CELLS));
         let wait = WAIT_FOR.max(self.choices.round_trip * 3 / 2);
         let wanted = self.cells_in(wait, around.sessions).unwrap_or(usize::MAX);
         self.queue.set_wanted(wanted.min(self.ring.waiting_max() / WANTED_SHARE));
-        self.queue.set_turn(self.choices.bytes_in(TURN_FOR).unwrap_or(usize::MAX));
+        self.queue.set_turn(self.choices.paced_bytes_in(TURN_FOR).unwrap_or(usize::MAX));
         while self.departing.new.len() < most {
             let numbered = self.departing.new.len();
             let Self { queue, ring, departing: Departing { new: out, .. }, .. } = self;
@@ -148,7 +161,12 @@ impl Sender {
     /// by links, when what is left does not fill a batch.
     pub(super) fn wants_commit(&self, sessions: &Sessions) -> bool {
         self.departing.new.is_empty()
-            || self.departing.new.len() < BATCH_CELLS && self.cells_in(COMMIT_FOR, sessions).is_none()
+            || self.departing.new.len() < BATCH_CELLS && self.commits(sessions).is_none()
+    }
+
+    /// How many cells leave the queue at once, if the links of the last batch hold them back.
+    fn commits(&self, sessions: &Sessions) -> Option<usize> {
+        Some(self.choices.paced_bytes_in(COMMIT_FOR)? / self.cell_max(sessions))
     }
 
     /// How many cells the links of the last batch carry in a time, if their rates are known.
@@ -295,6 +313,7 @@ fn choice(now: Instant, number: u8, path: &Outbound, link: &Link, shortest: Opti
         link: number,
         wait: link.queue.wait().max(shortest.map_or(Duration::ZERO, |_| path.congestion.wait(now))),
         rate: path.rate(link),
+        pace: path.congestion.pace(),
         speed: measured(link.settings.rate),
         receives: measured(link.settings.receives),
         others: link.load.others(),

@@ -84,8 +84,8 @@ impl Clock {
 pub(crate) struct Delays {
     /// The first that was reported: the others count from there.
     first: Option<u32>,
-    /// How many heartbeats had come at the last report.
-    heartbeats: Option<u8>,
+    /// How many heartbeats had come at the last report: before the first one comes, reports tell no delay.
+    heartbeats: u8,
     /// The least, in microseconds.
     least: Least<i32>,
     /// The same of the trips of heartbeats, there and back, and of the ways of reports, by two clocks.
@@ -124,7 +124,7 @@ impl Quiet {
     fn note(&mut self, delay: i32) -> bool {
         self.delays.push(delay);
         let is_first = self.spread.is_none();
-        let (enough, turns) = if is_first { (QUIET_FIRST, 2) } else { (QUIET, QUIET_TURNS) };
+        let (enough, turns) = if is_first { (QUIET_FIRST, 4) } else { (QUIET, QUIET_TURNS) };
         let seen = self.delays.len();
         let may_be_alike = is_first && seen == ALIKE.0;
         if !(may_be_alike || seen.is_multiple_of(enough)) {
@@ -159,7 +159,7 @@ impl Delays {
     /// How much longer `delay`, that of the latest heartbeat in microseconds modulo 2^24, is than the least; `None` when no heartbeat
     /// has come since the report before.
     pub(crate) fn queue(&mut self, now: Instant, heartbeats: u8, delay: u32) -> Option<Duration> {
-        if self.heartbeats.replace(heartbeats) == Some(heartbeats) {
+        if core::mem::replace(&mut self.heartbeats, heartbeats) == heartbeats {
             return None;
         }
         if self.first.is_none() {
@@ -264,7 +264,7 @@ mod tests {
         let to_and_fro = |number: i32| number % 2 * 4_000;
         assert_eq!(judged(&mut Quiet::default(), to_and_fro), (20, Some(4_000)));
         let grows = |number: i32| number * 600;
-        assert_eq!(judged(&mut Quiet::default(), grows), (40, Some(0)), "a queue that grows is no variation");
+        assert_eq!(judged(&mut Quiet::default(), grows), (80, Some(0)), "a queue that grows is no variation");
         // Half a second there, half a second back.
         let slowly = |number: i32| (number / 50 % 2) * 10_000;
         steady.delays.clear();
