@@ -101,7 +101,7 @@ fn who_has_many_gaps_loses_no_more_than_makes_room() {
     let waiting = bundle.receiver.get(0).map_or(0, Lanes::waiting);
     let (held, given_up) = (bundle.held(), bundle.counters().cells_given_up);
     assert!(held.buffers_free >= 16, "{held:?}");
-    assert!(waiting > 8 * given_up as usize, "{waiting} cells wait, {given_up} are given up");
+    assert!(waiting as u64 > 8 * given_up, "{waiting} cells wait, {given_up} are given up");
 }
 
 /// Members that open a gap as long as the window on each lane, by a cell of one byte.
