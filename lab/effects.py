@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """Whether the options of a bundle have their effect, and whether trials would notice if they had none.
 
-    lab/effects.py [OPTION...]        such as --no-gso or tx_queue_len; without one, all that lab/exercised.toml has a trial of traffic for
+    lab/effects.py [OPTION...]        such as --no-gso or tx_queue_len; without one, all that a trial of traffic exercises
 
-Runs the trial that lab/exercised.toml names for an option twice: as it is, which has to pass, and with daemons that never hear of the
+Runs the trial that exercises an option, as a comment above it says, twice: as it is, which has to pass, and with daemons that never hear of the
 option, which has to fail. So a trial that only types the option is found, and an option that does nothing fails its trial.
 """
 
@@ -16,7 +16,7 @@ import tomllib
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-TRIALS = "lab/tests/traffic/"
+TRIALS = "lab/tests/traffic"
 # What a daemon is not to hear of, and where the daemon is.
 UNHEARD, DAEMON = "TABANE_UNHEARD", "TABANE_HEARING"
 WITHOUT_VALUE = ("--insecure", "--no-")
@@ -61,12 +61,16 @@ def toml(value):
 
 def trials():
     """Options of `up` and keys, each with the name of its trial, or how the names of its trials begin."""
-    for file, entries in tomllib.loads((ROOT / "lab/exercised.toml").read_text()).items():
-        for trial, whats in entries.items() if file.startswith(TRIALS) else ():
-            for what in whats:
-                command, *options = what.split(" ")
-                names = [command] if options == ["="] else options if command == "up" else []
-                yield from ((name, trial.split("{")[0]) for name in names)
+    for file in sorted((ROOT / TRIALS).rglob("*.rs")):
+        exercised = []
+        for line in file.read_text().splitlines():
+            if found := re.match(r"\s*// Exercises: (.*)", line):
+                exercised += found[1].split(", ")
+            elif exercised and (found := re.search(r'"(\w*_[\w{}]*)"', line)):
+                for command, *options in (what.split(" ") for what in exercised):
+                    names = [command] if options == ["="] else options if command == "up" else []
+                    yield from ((name, found[1].split("{")[0]) for name in names)
+                exercised = []
 
 
 def passes(trial, features, **heard):

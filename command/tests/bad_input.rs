@@ -194,6 +194,7 @@ fn keys_are_never_overwritten() {
     assert_starts(&place.refusal(&["genkey", "none/key"]), "cannot write the key to none/key: No such file");
 }
 
+// Exercises: genkey
 #[test]
 fn a_key_without_a_file_is_printed() {
     let place = Place::with(format!("key = \"key\"\n{LINK}"));

@@ -38,6 +38,7 @@ fn run(program: &PathBuf, arguments: &[&str]) -> (Option<i32>, String, String) {
     (status.code(), text(stdout), text(stderr))
 }
 
+// Exercises: probe, web, follow
 #[test]
 fn what_was_typed_reaches_the_other_program() {
     let (_directory, program, _turn) = alone();

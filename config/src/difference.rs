@@ -133,8 +133,8 @@ fn compare_link(found: &mut Vec<Difference>, old: &LinkConfig, new: &LinkConfig)
         compare(Part::Fixed, "kind", ["another".to_owned(), "this".to_owned()]);
     }
     for key in LINK_KEYS {
-        if let Some((part, text)) = key.compared {
-            compare(part, key.name, [text(old), text(new)]);
+        if let (Some((part, old)), Some((_, new))) = (key.compared(old), key.compared(new)) {
+            compare(part, key.name, [old, new]);
         }
     }
 }

@@ -18,7 +18,7 @@ use super::settings::{Settings, TableSettings};
 use super::typed::{number, value, word};
 use super::window::resolve_window;
 use super::{EtherConfig, LinkConfig, LinkRate};
-use keys::parse_link_text;
+use keys::{LINK_KEYS, parse_link_text};
 use tabane_engine::reclaim;
 use tabane_io::Engine;
 use tabane_io::tap::{DEVICE_NAME_ALLOWED, is_device_name};
@@ -239,13 +239,15 @@ fn is_on(typed: &TableSettings, key: &str) -> bool {
 
 /// What links of all kinds have, without a name.
 fn alike(problems: &mut Vec<Problem>, typed: &TableSettings) -> LinkConfig {
-    LinkConfig {
+    let mut link = LinkConfig {
         rate: resolve_rate(problems, &typed.values),
         weight: typed.values.get("weight").map(|given| number(problems, Some(given), WEIGHT, 1)),
-        drained: is_on(typed, "drained"),
-        protected: is_on(typed, "protected"),
         ..LinkConfig::default()
+    };
+    for key in LINK_KEYS {
+        key.switch.into_iter().for_each(|switch| (switch.set)(&mut link, is_on(typed, key.name)));
     }
+    link
 }
 
 fn nic(problems: &mut Vec<Problem>, typed: &TableSettings) -> Option<String> {

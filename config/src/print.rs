@@ -8,6 +8,7 @@ use toml::Value;
 
 use super::classes::conditions;
 use super::keys::{KEYS, OFFLOADS};
+use super::links::keys::LINK_KEYS;
 use super::rule::list;
 use super::units::{print_interval, print_size};
 use super::{Config, LinkConfig, LinkRate, WindowConfig};
@@ -46,11 +47,10 @@ impl fmt::Display for LinkConfig {
             Some(weight) => writeln!(f, "weight = {weight}"),
             None => writeln!(f, "# weight: the rate"),
         }?;
-        if self.drained {
-            writeln!(f, "drained = true  # data takes another link while one is up")?;
-        }
-        if self.protected {
-            writeln!(f, "protected = true  # by the network below")?;
+        for key in LINK_KEYS {
+            if let Some(switch) = key.switch.filter(|switch| (switch.get)(self)) {
+                writeln!(f, "{} = true  # {}", key.name, switch.beside)?;
+            }
         }
         Ok(())
     }

@@ -29,7 +29,7 @@ pub fn reference() -> [Vec<Described>; 4] {
     let link = LINK_KEYS.iter().map(|key| Described {
         name: format!("link.{}", key.name),
         values: key.says.cell(),
-        default: (key.default)(),
+        default: key.default(),
         doc: key.doc,
         flag: None,
     });

@@ -90,6 +90,7 @@ fn rows(csv: &str) -> Vec<String> {
     std::fs::read_to_string(csv).expect("written").lines().skip(1).map(str::to_owned).collect()
 }
 
+// Exercises: probe rtt --sizes --rounds --window --csv --from --json
 #[test]
 fn round_trips_are_measured_written_and_read_again() {
     let (server, (_file, csv)) = (Server::start(&[]), csv());
@@ -108,6 +109,7 @@ fn round_trips_are_measured_written_and_read_again() {
     server.stop();
 }
 
+// Exercises: probe rtt --seed
 #[test]
 fn sizes_are_played_in_the_order_of_the_seed() {
     let (server, (_file, csv)) = (Server::start(&[]), csv());
@@ -122,6 +124,7 @@ fn sizes_are_played_in_the_order_of_the_seed() {
     server.stop();
 }
 
+// Exercises: probe rtt --stages
 /// Stages are there for each round trip and add up to it; a server that answers small messages late is named as the place.
 #[test]
 fn stages_say_where_round_trips_spend_their_time() {
@@ -150,6 +153,7 @@ fn stages_say_where_round_trips_spend_their_time() {
     late.stop();
 }
 
+// Exercises: probe serve --listen --delay-below
 /// Small messages that the server answers late are found in each run, and named in none without that fault.
 #[test]
 fn a_larger_message_that_is_faster_is_named_and_nothing_else() {
@@ -166,6 +170,7 @@ fn a_larger_message_that_is_faster_is_named_and_nothing_else() {
     }
 }
 
+// Exercises: probe send --csv --from --json
 #[test]
 fn calls_of_send_are_measured_and_all_bytes_arrive() {
     let (server, (_file, csv)) = (Server::start(&[]), csv());
@@ -182,6 +187,7 @@ fn calls_of_send_are_measured_and_all_bytes_arrive() {
     server.stop();
 }
 
+// Exercises: probe send --size --calls --window --send-buffer
 /// The kernel doubles what is asked for, and keeps it within its bounds.
 #[test]
 fn calls_are_as_many_and_as_large_as_asked_and_the_send_buffer_as_said() {
@@ -198,6 +204,7 @@ fn calls_are_as_many_and_as_large_as_asked_and_the_send_buffer_as_said() {
     server.stop();
 }
 
+// Exercises: probe stream --senders --seconds --interval --stagger --nic --csv --json
 #[test]
 fn streams_run_together_and_all_bytes_arrive() {
     let (server, size, (_file, csv)) = (Server::start(&[]), 1024.0, csv());
@@ -226,6 +233,7 @@ fn streams_run_together_and_all_bytes_arrive() {
     server.stop();
 }
 
+// Exercises: probe stream --size --mbit, probe sweep --mbit
 #[test]
 fn a_load_that_is_not_reached_is_called_so_in_the_table() {
     let server = Server::start(&[]);
@@ -238,6 +246,7 @@ fn a_load_that_is_not_reached_is_called_so_in_the_table() {
     server.stop();
 }
 
+// Exercises: probe sweep --sizes --mtus --connections --seconds --csv --json
 #[test]
 fn a_sweep_measures_every_combination() {
     let (server, (_file, csv)) = (Server::start(&[]), csv());
@@ -255,6 +264,7 @@ fn a_sweep_measures_every_combination() {
     server.stop();
 }
 
+// Exercises: probe sweep --protocols --answered
 /// Who waits for an answer has one message on its way, so a server that reads it in pieces sees no two at once.
 #[test]
 fn a_sweep_sends_each_message_when_the_one_before_was_answered() {

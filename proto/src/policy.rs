@@ -424,6 +424,16 @@ mod tests {
         assert_eq!(rates(&[example::choice(0, None)])(&example::choice(0, None)), RATE_UNKNOWN);
     }
 
+    /// `tabane status` names these policies where frames to a peer travel in cells.
+    #[test]
+    fn programs_do_what_each_policy_does_that_sends_no_replicas() {
+        for kind in PolicyKind::ALL {
+            let mut policy = Policy::new(kind, &PolicyOptions::default());
+            let way = policy.in_kernel(&example::links(), &example::waiting(0, 1));
+            assert_eq!(way.is_some(), kind.nature() != Nature::Replicates, "{kind}");
+        }
+    }
+
     #[test]
     fn names_are_read_as_they_are_printed() {
         for kind in PolicyKind::ALL {

@@ -5,16 +5,17 @@ use std::collections::{BTreeMap, BTreeSet};
 use tabane_api::Told;
 use tabane_config::classes::policy_names;
 use tabane_config::difference::differences;
-use tabane_config::form::Says;
+use tabane_config::form::{Form, Says};
 use tabane_config::keys::{Takes, plain, rows};
+use tabane_config::links::keys::LINK_KEYS;
 use tabane_config::{file, reference, resolve};
 use toml::{Table, Value};
 
 use super::*;
 
 /// Flags of `up`, if there are such, and what a file says in their place, which is something else than by default. Both stand with the link
-/// eth1 where they name none. Keys that are true or false, a number or one of some words: [`simple`].
-const SAME: [(&str, &str); 24] = [
+/// eth1 where they name none. Keys that are true or false, also of a link, a number or one of some words: [`simple`].
+const SAME: [(&str, &str); 23] = [
     ("--name tb7", "name = 'tb7'"),
     ("--key k", "key = 'k'"),
     ("--key k --node-key mine", "key = 'k'\nnode_key = 'mine'"),
@@ -39,7 +40,7 @@ const SAME: [(&str, &str); 24] = [
         "--link eth1,down=50Mbit/s,up=20Mbit/s",
         "[[link]]\nnic = 'eth1'\nrate = { down = '50 Mbit/s', up = '20 Mbit/s' }",
     ),
-    ("--link eth1,weight=3,protected", "[[link]]\nnic = 'eth1'\nweight = 3\nprotected = true"),
+    ("--link eth1,weight=3", "[[link]]\nnic = 'eth1'\nweight = 3"),
     (
         "--link ether:eth1,engine=xdp,completion=lazy",
         "[[link]]\nnic = 'eth1'\nkind = 'ether'\nengine = 'xdp'\ncompletion = 'lazy'",
@@ -49,7 +50,6 @@ const SAME: [(&str, &str); 24] = [
         "[[link]]\nkind = 'mem'\npath = '/m'\nunit = '512 B'\nring = '128 KiB'\nslots = 3\nslot = 1\npoll = '50 us'",
     ),
     ("", "key = 'k'\naccept_keys = ['old']"),
-    ("", "[[link]]\nnic = 'eth0'\n[[link]]\nnic = 'eth1'\ndrained = true"),
     (
         "",
         "[[class]]\npolicy = 'rr'\nmatch = { dscp = 46, protocol = 'udp', port = 53, max_size = 200 }\n[[link]]\nnic = 'eth1'",
@@ -141,7 +141,7 @@ fn live_changes_need_no_name() {
 
 /// The same of the keys whose rules say what else they may be.
 fn simple() -> impl Iterator<Item = (String, String)> {
-    rows().filter_map(|row| {
+    let bundle = rows().filter_map(|row| {
         let default = (row.rule.value)(&Config::default())?;
         let other = match row.rule.says {
             Says::Switch => Value::from(default == Value::from(false)),
@@ -155,9 +155,16 @@ fn simple() -> impl Iterator<Item = (String, String)> {
             Takes::Off | Takes::Word(_) => format!("--{}", flag.long),
         });
         Some((flag.unwrap_or_default(), text))
-    })
+    });
+    let links = LINK_KEYS.iter().filter(|key| key.form == Form::Switch).map(|key| {
+        let flag = key.part().map(|part| format!("--link eth0 --link eth1,{part}"));
+        let text = format!("[[link]]\nnic = 'eth0'\n[[link]]\nnic = 'eth1'\n{} = true", key.name);
+        (flag.unwrap_or_default(), text)
+    });
+    bundle.chain(links)
 }
 
+// Exercises: offload =
 /// So what a trial shows of a flag holds for the key, and what it shows of either holds for a bundle that was handed over or reloaded.
 #[test]
 fn each_key_changes_itself_alone_by_file_by_flag_by_telling_and_by_reload() {

@@ -26,18 +26,32 @@ pub(crate) const RATE_PREFIX: &str = "rate.";
 pub struct LinkKey {
     /// Its name in the table `[[link]]`, behind that of its own table.
     pub name: &'static str,
-    pub(crate) form: Form,
+    /// What its value looks like in a file.
+    pub form: Form,
     pub(crate) says: Says,
     /// What it does, as the reference says it.
     pub(crate) doc: &'static str,
-    /// What is in force without it.
-    pub(crate) default: fn() -> Option<Value>,
+    /// What is in force without it, but for one that is true or false: false.
+    default: fn() -> Option<Value>,
     /// Its name behind `--link`, and which links take it there; `None`: only a file has it.
     part: Option<(&'static str, Over)>,
+    /// Of one that is true or false: the field, from which follows how it is read, printed and compared.
+    pub(crate) switch: Option<Switch>,
     /// Its text in comparisons of a link that stays.
-    pub(crate) compared: Option<(Part, Text<LinkConfig>)>,
+    compared: Option<(Part, Text<LinkConfig>)>,
     /// Its value as a file has it, of a key that may change while its link is in a bundle; `None`: it is left out.
     pub saved: Option<fn(&LinkConfig) -> Option<Value>>,
+}
+
+/// A field of a link that is true or false.
+#[derive(Clone, Copy)]
+pub(crate) struct Switch {
+    /// What of a bundle differs where it does.
+    part: Part,
+    pub(crate) get: fn(&LinkConfig) -> bool,
+    pub(crate) set: fn(&mut LinkConfig, bool),
+    /// What is printed beside it where it is true.
+    pub(crate) beside: &'static str,
 }
 
 /// What links run over.
@@ -50,10 +64,39 @@ enum Over {
 }
 
 const fn key(name: &'static str, form: Form, says: Says, doc: &'static str) -> LinkKey {
-    LinkKey { name, form, says, doc, default: || None, part: None, compared: None, saved: None }
+    LinkKey { name, form, says, doc, default: || None, part: None, switch: None, compared: None, saved: None }
+}
+
+/// A field of a link that is true or false: its name, what it belongs to, and what is printed beside it.
+macro_rules! switch {
+    ($field:ident, $part:ident, $beside:literal) => {
+        Some(Switch {
+            part: Part::$part,
+            get: |link| link.$field,
+            set: |link, on| link.$field = on,
+            beside: $beside,
+        })
+    };
 }
 
 impl LinkKey {
+    /// What is in force without it.
+    pub(crate) fn default(&self) -> Option<Value> {
+        self.switch.map(|_| false.into()).or_else(self.default)
+    }
+
+    /// Its name behind `--link`; `None`: only a file has it.
+    pub fn part(&self) -> Option<&'static str> {
+        self.part.map(|(name, _)| name)
+    }
+
+    /// Its text in comparisons of a link that stays, and what of a bundle it belongs to.
+    pub(crate) fn compared(&self, link: &LinkConfig) -> Option<(Part, String)> {
+        let yes_or_no = |switch: Switch| if (switch.get)(link) { "yes" } else { "no" };
+        let switch = self.switch.map(|switch| (switch.part, yes_or_no(switch).to_owned()));
+        switch.or_else(|| self.compared.map(|(part, text)| (part, text(link))))
+    }
+
     /// Reads what stands behind the `=` of its part.
     fn read(&self, value: &str, place: Place) -> Result<Typed, String> {
         let text = || Given::new(value.to_owned(), place.clone());
@@ -121,16 +164,14 @@ keys! {
 
     /// a spare link: data takes another link while one is up; not all links are drained
     "drained": Form::Switch, Says::Switch,
-        default: || Some(false.into()),
-        compared: Some((Part::Links, |link| yes_or_no(link.drained))),
+        switch: switch!(drained, Links, "data takes another link while one is up"),
         saved: Some(|link| link.drained.then(|| true.into()));
 
     /// says that the network below, MACsec for one, encrypts and authenticates what this link carries: a sealed bundle takes the
     /// kernel path where it is so of all its links ([MACsec](recipes/macsec.md))
     "protected": Form::Switch, Says::Switch,
-        default: || Some(false.into()),
-        part: Some(("protected", Over::Any)),
-        compared: Some((Part::Fixed, |link| yes_or_no(link.protected)));
+        switch: switch!(protected, Fixed, "by the network below"),
+        part: Some(("protected", Over::Any));
 
     /// with `kind = "ether"`: AF_XDP or AF_PACKET
     "engine": Form::Text("the name of an engine"), Says::Words(|| Engine::ALL.map(Engine::name).to_vec()),
@@ -234,10 +275,6 @@ fn named(name: &str, place: Place) -> (Over, TableSettings) {
     (over, link)
 }
 
-fn yes_or_no(yes: bool) -> String {
-    if yes { "yes" } else { "no" }.to_owned()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -256,10 +293,9 @@ mod tests {
     #[test]
     fn a_link_flag_names_its_mistake() {
         let why = |text| parse_link_flag(text).expect_err(text);
-        assert_eq!(
-            why("eth1,loca=1"),
-            "unknown part `loca=1`; allowed: local=, port=, peer=, rate=, down=, up=, weight=, protected"
-        );
+        let unknown =
+            "unknown part `loca=1`; allowed: local=, port=, peer=, rate=, down=, up=, weight=, protected";
+        assert!(why("eth1,loca=1").starts_with(unknown));
         assert!(why("eth1,protected=no").starts_with("unknown part `protected=no`"));
         assert_eq!(why("eth1,weight=x"), "`x` is no weight; allowed: 1 to 1000");
         assert_eq!(why("eth1,port=x"), "`x` is no port; allowed: 1 to 65535");

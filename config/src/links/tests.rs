@@ -189,10 +189,9 @@ fn an_ethernet_link_has_a_nic_and_no_addresses() {
     );
     assert!(link_problem("kind = 'ehter'").contains("did you mean `ether`?"));
     let why = |text| parse_link(text, PORTS).expect_err(text);
-    assert_eq!(
-        why("ether:eth1,peer=1.2.3.4:1"),
-        "unknown part `peer=1.2.3.4:1`; allowed: engine=, completion=, rate=, down=, up=, weight=, protected"
-    );
+    let unknown =
+        "unknown part `peer=1.2.3.4:1`; allowed: engine=, completion=, rate=, down=, up=, weight=, protected";
+    assert!(why("ether:eth1,peer=1.2.3.4:1").starts_with(unknown));
     assert!(why("ether:").contains("`` cannot name a network interface"));
     assert_eq!(
         why("ether:eth1,engine=xpd").split("; ").next(),

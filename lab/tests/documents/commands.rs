@@ -1,16 +1,15 @@
 //! Commands, options and keys of `tabane`, of the programs beside it and of `tabane-lab`, against their definitions: pages name those that
-//! there are, and `lab/exercised.toml` names a trial of each.
+//! there are, and a trial exercises each.
 
 use std::collections::BTreeSet;
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Result, ensure};
 use clap::{Arg, Command};
 use tabane_config::file;
 use tabane_config::reference::{self, Described};
-use toml::Table;
 
 use crate::documents::pages::{Code, all, code, typed};
-use crate::repository::{none, text};
+use crate::repository::{files, none};
 
 /// Options of other programs that pages name by themselves.
 const OTHERS: [&str; 6] = ["--device", "--lib", "--npb", "--release", "--test", "--throttle"];
@@ -202,13 +201,16 @@ fn named_key(span: &str) -> Option<&str> {
 // Each command, option and key has a trial that observes what it does. Whether the trial notices an option that does nothing,
 // `lab/effects.py` tries.
 
-/// The list: files of tests, their trials, and what each of them exercises.
-const LIST: &str = "lab/exercised.toml";
+/// How a comment above a trial begins that says what the trial exercises: `COMMAND --OPTION...` or `KEY =`, with commas between them.
+const MARK: &str = "// Exercises: ";
 
-/// The list has what there is to type, and nothing else; what it has of a flag of `up` holds for the key of the same meaning, as
+/// Trials say so of what there is to type, and of nothing else; what they say of a flag of `up` holds for the key of the same meaning, as
 /// `command/src/cli/tests.rs` shows.
-pub(crate) fn all_are_listed() -> Result<()> {
-    let listed: BTreeSet<String> = claims()?.iter().flat_map(|(_, _, what)| each(what)).collect();
+pub(crate) fn all_are_exercised() -> Result<()> {
+    let files = files("", "rs")?;
+    let lists =
+        files.iter().flat_map(|file| file.text.lines()).filter_map(|line| line.trim().strip_prefix(MARK));
+    let exercised: BTreeSet<String> = lists.flat_map(|list| list.split(", ")).flat_map(each).collect();
     let keys = reference::reference().into_iter().flatten();
     let (with_flag, others): (Vec<_>, Vec<_>) = keys.partition(|key| key.flag.is_some());
     let name = |key: Described| format!("{} =", key.name);
@@ -217,35 +219,12 @@ pub(crate) fn all_are_listed() -> Result<()> {
     program.get_subcommands().for_each(|command| gather_commands(command, "", &mut wanted));
     ensure!(wanted.len() > 120, "{wanted:?}");
     let known: BTreeSet<String> = with_flag.into_iter().map(name).chain(wanted.iter().cloned()).collect();
-    let lacks = wanted.difference(&listed).map(|what| format!("no trial in {LIST} exercises `{what}`"));
-    let has_more = listed.difference(&known).map(|what| format!("{LIST}: there is no `{what}`"));
+    let lacks = wanted.difference(&exercised);
+    let lacks = lacks.map(|what| format!("no trial exercises `{what}`: `{MARK}{what}` above one that does"));
+    let has_more = exercised
+        .difference(&known)
+        .map(|what| format!("a trial exercises `{what}`, and there is no such thing"));
     none(&lacks.chain(has_more).collect::<Vec<_>>())
-}
-
-/// The trials that are listed are there.
-pub(crate) fn all_trials_exist() -> Result<()> {
-    let mut complaints = Vec::new();
-    for (file, trial, _) in claims()? {
-        let text = text(&file)?;
-        let is_there = text.contains(&format!("\"{trial}\"")) || text.contains(&format!("fn {trial}("));
-        complaints.extend((!is_there).then(|| format!("{file}: there is no trial {trial}")));
-    }
-    none(&complaints)
-}
-
-/// File, trial, and what it is said to exercise: `COMMAND --OPTION...`, or `KEY =`.
-fn claims() -> Result<Vec<(String, String, String)>> {
-    let table: Table = toml::from_str(&text(LIST)?)?;
-    let mut claims = Vec::new();
-    for (file, trials) in &table {
-        for (trial, whats) in trials.as_table().with_context(|| format!("{file} is no table"))? {
-            for what in whats.as_array().with_context(|| format!("{trial} has no list"))? {
-                let what = what.as_str().with_context(|| format!("{trial} has no texts"))?.to_owned();
-                claims.push((file.clone(), trial.clone(), what));
-            }
-        }
-    }
-    Ok(claims)
 }
 
 /// The commands, options and keys of a claim, one by one.

@@ -160,15 +160,21 @@ fn named(line: &str) -> impl Iterator<Item = &str> {
     words.filter(|word| !word.contains('='))
 }
 
-/// The image of the container has the programs that `make install` installs.
+/// The image of the container has the programs that `make install` installs, built with the kernel path and the packages that it takes.
 pub(crate) fn the_image_has_all_programs() -> Result<()> {
     let makefile = text("Makefile")?;
-    let programs = makefile.lines().find_map(|line| line.strip_prefix("PROGRAMS := "));
+    let list = |name: &str| {
+        let list = makefile.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(" := "));
+        list.with_context(|| format!("no {name} in the Makefile"))
+    };
     let recipe = text("packaging/Containerfile")?;
     let words: BTreeSet<&str> = recipe.split_whitespace().collect();
-    let programs = programs.context("no PROGRAMS in the Makefile")?.split_whitespace();
-    let lacks = programs.filter(|name| !words.contains(&*format!("target/release/{name}")));
-    none(&lacks.map(|name| format!("packaging/Containerfile: no {name}")).collect::<Vec<_>>())
+    let programs = list("PROGRAMS")?.split_whitespace().map(|name| format!("target/release/{name}"));
+    let packages =
+        list("LIBELF")?.split_whitespace().filter_map(|pair| Some(pair.split_once('=')?.1.to_owned()));
+    let wanted = programs.chain(packages).chain(["clang-16", "kernel-path"].map(str::to_owned));
+    let lacks = wanted.filter(|word| !words.contains(&**word));
+    none(&lacks.map(|word| format!("packaging/Containerfile: no {word}")).collect::<Vec<_>>())
 }
 
 /// docs/limits.md names commands of `tabane-lab`, and scenarios, that there are.

@@ -24,6 +24,7 @@ const PACE: Pace = Pace { per_second: 2_000, bytes: 200 };
 const SENT_MIN: u64 = (PACE.per_second * SECONDS / 2) as u64;
 
 pub(crate) fn cases() -> Vec<Case> {
+    // Exercises: link remove, link add, link drain, link resume
     vec![Case::new(
         "another_policy_and_links_that_drain_leave_and_join_under_load_lose_nothing",
         IPERF,

@@ -31,7 +31,10 @@ const QUIET_BYTES: u64 = 4_000;
 
 pub(crate) fn cases() -> Vec<Case> {
     vec![
+        // Exercises: class =, class.policy =, class.match =, class.match.dscp =, class.match.protocol =, class.match.port =
+        // Exercises: class.match.max_size =
         Case::new("frames_go_as_their_class_says", DAEMON, classes),
+        // Exercises: class list, class add --before, class remove
         Case::new("classes_that_come_and_go_decide_from_then_on", DAEMON, changed),
     ]
 }

@@ -16,7 +16,11 @@ const NOBODY: &str = "65534";
 
 pub(crate) fn cases() -> Vec<Case> {
     vec![
+        // Exercises: up --cipher --allow, name =, key =, accept_keys =, node_key =, allow =, port =, mtu =, policy =
+        // Exercises: receive =, fragments =, workers =, address =, cipher =, user =, tx_queue_len =, link =, link.nic =
+        // Exercises: link.local =, link.peers =, link.rate =, link.weight =
         Case::new("what_a_file_says_is_in_force", DAEMON, in_force),
+        // Exercises: link.rate.down =, link.rate.up =
         Case::new("stated_rates_are_kept_in_each_direction", DAEMON, rates),
     ]
 }

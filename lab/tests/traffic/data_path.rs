@@ -37,6 +37,7 @@ pub(crate) const PROGRAMS: &[Need] = &[Daemon, Tool(SETPRIV), That(require_progr
 
 pub(crate) fn cases() -> Vec<Case> {
     vec![
+        // Exercises: up --data-path
         Case::new("kernel_path_carries_what_two_bundles_exchange", PROGRAMS, carries),
         Case::alone("kernel_path_leaves_a_black_hole_within_milliseconds", PROGRAMS, black_hole),
         Case::alone("kernel_path_leaves_a_pulled_cable_and_no_connection_is_lost", PROGRAMS, || {
@@ -51,6 +52,7 @@ pub(crate) fn cases() -> Vec<Case> {
         Case::alone("kernel_path_vanishes_with_a_process_that_is_killed", PROGRAMS, kill),
         Case::new("kernel_path_and_cells_take_turns_under_a_connection", PROGRAMS, turns),
         Case::new("cells_carry_what_the_kernel_path_cannot_and_say_why", PROGRAMS, fallbacks),
+        // Exercises: link.protected =
         Case::new("kernel_path_of_a_sealed_bundle_over_protected_links", PROGRAMS, protected),
         Case::new("cells_do_without_rights_to_load_programs", PROGRAMS, without_rights),
         Case::new("kernel_path_needs_no_types_of_the_kernel", PROGRAMS, without_btf),
@@ -59,6 +61,7 @@ pub(crate) fn cases() -> Vec<Case> {
             [NEW_GUEST, MINUTES].concat(),
             through_nics,
         ),
+        // Exercises: up --mtu
         Case::new("the_device_is_as_large_as_fits_into_links_whole", PROGRAMS, mtu_follows_links),
     ]
 }

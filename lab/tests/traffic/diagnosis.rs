@@ -276,6 +276,7 @@ const BEGUN: u64 = 2 << 20;
 
 fn healthy_cases() -> Vec<Case> {
     vec![
+        // Exercises: why --json
         Case::new("doctor_and_why_find_nothing_at_an_idle_pair", DAEMON, idle),
         Case::light("doctor_and_why_find_nothing_at_a_busy_pair", DAEMON, busy),
     ]

@@ -20,10 +20,13 @@ const SLEEPS_MAX: u64 = 600;
 
 pub(crate) fn cases() -> Vec<Case> {
     let others = [
+        // Exercises: receive
         Case::alone("receive_engines_change_while_the_bundle_runs", DAEMON, change),
+        // Exercises: up --workers --link --address
         Case::new("many_workers_carry_lose_a_link_and_are_replaced", DAEMON, workers),
     ];
     let copies = [("gather", false), ("copy", true), ("3", true), ("auto", false)].map(|(which, always)| {
+        // Exercises: up --fragments
         Case::new(format!("a_file_arrives_with_fragments_{which}"), DAEMON, move || copied(which, always))
     });
     others.into_iter().chain(copies).collect()

@@ -19,12 +19,16 @@ pub(crate) const NOBODY: &str = "65534";
 
 pub(crate) fn cases() -> Vec<Case> {
     vec![
+        // Exercises: up --name
         Case::new("what_the_machine_does_not_allow_is_refused", [Daemon, Tool(SETPRIV)], refused),
+        // Exercises: check --no-nics
         Case::new("check_looks_for_the_nics_unless_the_file_is_another_machines", DAEMON, nics_of_a_file),
         Case::new("a_node_whose_nics_have_no_address_has_one_all_the_same", DAEMON, without_addresses),
         Case::new("a_nic_that_is_down_is_raised", DAEMON, raised),
         Case::new("an_mtu_that_becomes_too_small_costs_that_link_alone", DAEMON, too_small),
+        // Exercises: down
         Case::new("stops_cleanly_however_it_is_asked", DAEMON, stops),
+        // Exercises: events --follow --json
         Case::new("events_are_followed_to_the_end", DAEMON, followed),
         Case::new("what_a_bundle_cannot_do_changes_nothing", DAEMON, unchanged),
         Case::new("a_new_process_that_cannot_take_over_leaves_the_bundle_alone", DAEMON, stays),

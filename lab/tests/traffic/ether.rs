@@ -24,6 +24,7 @@ pub(crate) fn cases() -> Vec<Case> {
         Case::new("cells_cross_nics_without_ip_addresses", DAEMON, no_addresses),
         Case::new("an_ethernet_link_beside_a_network_under_rr", DAEMON, beside_a_network),
         Case::new("ethernet_links_die_leave_join_change_and_are_handed_over", DAEMON, changes),
+        // Exercises: status --verbose
         Case::new("cells_cross_by_af_xdp", XDP, || by_xdp(1500)),
         Case::new("long_cells_cross_by_af_xdp", XDP, || by_xdp(9000)),
         Case::new("a_daemon_with_af_xdp_is_replaced", XDP, xdp_replacement),
@@ -32,6 +33,7 @@ pub(crate) fn cases() -> Vec<Case> {
             auto(&options_with(&["--workers", "2"])?, false)
         }),
         Case::new("auto_falls_back_where_af_xdp_is_refused", XDP, refused),
+        // Exercises: link.engine =, link.completion =
         Case::new("frames_that_af_xdp_has_sent_come_back_as_the_link_says", XDP, || {
             ["interrupt", "lazy", "adaptive"].into_iter().try_for_each(completes)
         }),

@@ -16,8 +16,12 @@ const FILES: &str = "/etc/tabane";
 
 pub(crate) fn cases() -> Vec<Case> {
     vec![
+        // Exercises: forget, policy, list, status --json, init --insecure
         Case::new("a_bundle_is_set_up_joined_and_forgotten", DAEMON, forgotten),
+        // Exercises: init --name --key --policy --port --mtu --link --address --yes --no-start --file
+        // Exercises: join --link --address --yes --no-start --file
         Case::new("what_init_and_join_are_told_is_in_force", DAEMON, in_force),
+        // Exercises: list --json
         Case::new("a_name_is_needed_where_several_bundles_are_up", DAEMON, several),
         Case::new("a_line_that_is_not_whole_writes_nothing", DAEMON, not_whole),
     ]

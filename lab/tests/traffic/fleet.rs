@@ -46,12 +46,15 @@ const ETCD_RUNS: &[Need] = &[Daemon, Tool(ETCD), Tool(ETCDCTL)];
 
 pub(crate) fn cases() -> Vec<Case> {
     vec![
+        // Exercises: follow --etcd --ca --cert --cert-key --user --password-file --keys --as --lease --cache --rotate --without
         Case::nightly("a_fleet_by_etcd_never_stops_its_traffic", ETCD_RUNS, by_etcd),
+        // Exercises: follow --srv --dns
         Case::nightly(
             "a_fleet_by_dns_joins_by_a_record_and_outlives_the_server",
             [Daemon, Tool(DNSMASQ)],
             by_dns,
         ),
+        // Exercises: follow --allow --announce --silent
         Case::nightly("a_fleet_lets_in_whose_keys_stand_in_etcd", ETCD_RUNS, allowed),
         Case::nightly("systemd_follows_a_fleet_for_a_bundle", [systemd::NEEDS, ETCD_RUNS].concat(), unit),
     ]

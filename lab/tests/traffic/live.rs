@@ -14,8 +14,11 @@ pub(crate) fn cases() -> Vec<Case> {
     vec![
         Case::new("a_drained_link_may_be_pulled_and_is_better_than_none", DAEMON, drained),
         Case::new("a_file_that_is_read_again_under_load_loses_nothing", IPERF, reload_under_load),
+        // Exercises: link set, save, save --key, save --node-key, reload, link.drained =
         Case::new("what_was_changed_by_hand_is_shown_kept_and_saved", DAEMON, by_hand),
+        // Exercises: key
         Case::new("keys_of_a_file_that_is_read_again_are_spoken", DAEMON, keys),
+        // Exercises: peer add, peer remove
         Case::new("a_peer_that_is_named_later_is_found", DAEMON, named_later),
     ]
 }

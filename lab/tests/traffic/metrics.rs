@@ -26,6 +26,7 @@ const PROMETHEUS: &[Need] = &[Daemon, That(|| Ok(prometheus::require()?))];
 
 pub(crate) fn cases() -> Vec<Case> {
     vec![
+        // Exercises: metrics --openmetrics
         Case::new("metrics_are_read_by_others_and_tell_of_a_link_that_dies", PROMETHEUS, || {
             with_bundles(plan(&[FAST; LINKS]), &options()?, |topology, bundles| {
                 ready(bundles, LINKS)?;

@@ -32,9 +32,11 @@ const BROWSER: &[Need] = &[Daemon, Tool(NODE), Tool(CHROMIUM), That(require_brow
 
 pub(crate) fn cases() -> Vec<Case> {
     vec![
+        // Exercises: web --listen --allow-actions --token-file
         Case::nightly("web_shows_a_link_that_dies_and_drains_it_by_a_click", BROWSER, watch),
         Case::nightly("web_is_for_keys_readers_and_phones", BROWSER, look),
         Case::nightly("web_outlives_its_bundle", BROWSER, outlive),
+        // Exercises: web --socket --host
         Case::new("web_on_a_unix_socket_keeps_no_rights", [Daemon, That(require_web)], on_a_socket),
     ]
 }

@@ -16,6 +16,7 @@ pub(crate) fn cases() -> Vec<Case> {
         Case::new("probe_tells_which_nic_carries_which_sender", DAEMON, seats),
         Case::new("probe_measures_over_a_bundle", DAEMON, over_a_bundle),
         Case::new("probe_says_that_a_slow_wire_is_the_place", DAEMON, stages),
+        // Exercises: probe pairs --names --rounds --seconds --port --json --csv --svg
         Case::new("all_pairs_of_a_cluster_are_measured_under_mpirun", [Daemon, Tool(MPIRUN)], pairs),
     ]
 }

@@ -47,6 +47,7 @@ pub(crate) fn cases() -> Vec<Case> {
             twice(bundles)
         }),
         Case::nightly("vlan_on_the_device_carries_whole_superframes", [NEW_GUEST, MINUTES].concat(), vlan),
+        // Exercises: up --reorder
         Case::new("kernel_path_leaves_the_order_to_tcp_when_asked", PROGRAMS, by_tcp),
     ]
 }

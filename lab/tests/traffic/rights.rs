@@ -20,7 +20,9 @@ const STRANGERS: &[Need] = &[Daemon, Tool(SETPRIV)];
 pub(crate) fn cases() -> Vec<Case> {
     vec![
         Case::new("all_threads_keep_two_capabilities_and_nothing_else", DAEMON, threads),
+        // Exercises: up --user
         Case::new("the_daemon_becomes_the_named_user_and_goes_on_working", STRANGERS, named_user),
+        // Exercises: upgrade
         Case::new("a_process_that_takes_over_keeps_no_more_and_the_bundle_as_it_is", DAEMON, replaced),
         Case::new("capabilities_are_enough_to_start_it", STRANGERS, without_root),
         Case::new(

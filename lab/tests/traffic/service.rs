@@ -12,6 +12,7 @@ const PACE: Pace = Pace { per_second: 2_000, bytes: 200 };
 const TIMED: Duration = Duration::from_secs(20);
 
 pub(crate) fn cases() -> Vec<Case> {
+    // Exercises: upgrade --background
     vec![Case::new("a_service_manager_follows_a_bundle_through_upgrades", DAEMON, followed)]
 }
 

@@ -16,15 +16,21 @@ const SHAPE: std::ops::Range<usize> = 8..16;
 
 pub(crate) fn cases() -> Vec<Case> {
     vec![
+        // Exercises: up --hash
         Case::new("layers_say_what_a_flow_is_for_the_policy_hash", DAEMON, layers),
+        // Exercises: up --receive --receive-interval
         Case::light("an_interval_says_how_often_a_worker_polls", DAEMON, interval),
+        // Exercises: up --spin-share
         Case::alone("a_share_of_nothing_ends_all_spinning", DAEMON, share),
+        // Exercises: up --control-group --watch-group
         Case::new(
             "members_of_a_group_may_ask_or_look_and_others_may_not",
             [Daemon, Tool(SETPRIV)],
             control_groups,
         ),
+        // Exercises: security =, link.kind =, link.path =, link.unit =, link.ring =, link.slots =, link.slot =
         Case::new("a_window_is_divided_as_its_link_says", DAEMON, window),
+        // Exercises: link.poll =
         Case::light("a_window_is_polled_as_often_as_its_link_says", DAEMON, polled),
     ]
 }

@@ -9,6 +9,7 @@ const PINGS: &str = "2000";
 const WITHIN: Duration = Duration::from_secs(30);
 
 pub(crate) fn cases() -> Vec<Case> {
+    // Exercises: up --node-key, genkey --node, allow --everyone
     vec![Case::new("a_stolen_node_is_shut_out_while_the_others_carry_on", DAEMON, stolen)]
 }
 

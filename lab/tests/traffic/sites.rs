@@ -30,6 +30,7 @@ pub(crate) fn cases() -> Vec<Case> {
     vec![
         Case::new("two_sites_carry_on_when_nat_takes_other_ports", NAT, ports),
         Case::new("two_sites_behind_nat_reach_each_other_through_a_third", NAT, relayed),
+        // Exercises: link.port =
         Case::new("two_uplinks_to_a_site_of_one_address_are_two_links", NAT, one_address),
         Case::new("a_peer_whose_address_and_name_change_is_back_within_5_s", NAT, renamed),
     ]

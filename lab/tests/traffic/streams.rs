@@ -12,10 +12,12 @@ const SLOWER: Bitrate = Bitrate::mbit(10);
 
 pub(crate) fn cases() -> Vec<Case> {
     let mut cases = vec![
+        // Exercises: up --turn
         Case::new("a_turn_of_round_robin_is_as_long_as_it_is_stated", DAEMON, turns),
         Case::new("a_slow_peer_does_not_hold_up_a_fast_one", DAEMON, slow_peer),
     ];
     cases.extend(PolicyKind::ALL.map(|policy| {
+        // Exercises: up --policy --primary
         let name = format!("tcp_with_policy_{}", policy.name().replace('-', "_"));
         Case::new(name, DAEMON, move || carry(policy))
     }));

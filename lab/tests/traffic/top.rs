@@ -14,6 +14,7 @@ const SOON_MS: f64 = 1_000.0;
 
 pub(crate) fn cases() -> Vec<Case> {
     vec![
+        // Exercises: top
         Case::new("top_shows_a_link_that_dies_and_changes_the_policy", screens::NEEDS, watch),
         Case::new("top_outlives_its_bundle_and_gives_the_terminal_back", screens::NEEDS, || {
             with_bundles(plan(&[FAST; LINKS]), &options()?, |topology, bundles| {

@@ -20,6 +20,7 @@ pub(crate) fn cases() -> Vec<Case> {
     vec![
         cells("a_trace_has_the_cells_that_the_counters_count", "", "adaptive"),
         cells("a_trace_has_the_cells_of_ethernet_links", "ether:", "rr"),
+        // Exercises: trace --frames --output --cells --link --size --seconds
         Case::new("a_trace_has_what_was_asked_for", [Daemon, Tool(TSHARK), Tool(SETPRIV)], asked_for),
     ]
 }

@@ -20,11 +20,15 @@ const TIMED: Duration = Duration::from_millis(700);
 
 pub(crate) fn cases() -> Vec<Case> {
     let offloads = ["nothing", "gso", "gro", "tso", "uso", "checksum"].map(|which| {
+        // Exercises: up --no-gso --no-gro --no-tso --no-uso --no-checksum
         Case::new(format!("a_bundle_works_without_{which}"), [Daemon, Tool(ETHTOOL)], move || without(which))
     });
     let others = [
+        // Exercises: up --no-repair
         Case::new("without_repair_what_links_lose_is_lost", DAEMON, repair),
+        // Exercises: up --no-preempt
         Case::new("without_preemption_the_other_link_is_kept", DAEMON, preemption),
+        // Exercises: up --no-sandbox
         Case::new("without_sandbox_rights_are_kept", DAEMON, sandbox),
     ];
     offloads.into_iter().chain(others).collect()

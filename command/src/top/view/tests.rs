@@ -1,6 +1,6 @@
 //! Screens as text: what is drawn of a healthy bundle, of one with a dead link, and of one that is gone.
 //!
-//! A screen that was changed on purpose is written anew with the variable `TABANE_NEW_SCREENS` set; look at the difference.
+//! A screen that was changed on purpose is written anew by `TABANE_WRITE=1 cargo test -p tabane --lib top`; look at the difference.
 
 use std::fmt::Write;
 use std::fs;
@@ -140,7 +140,7 @@ fn screen(picture: &Picture, ui: &Ui, [across, down]: [u16; 2]) -> String {
 /// Compares a screen with the one that is kept.
 fn assert_screen(name: &str, text: &str) {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/top/view/screens").join(format!("{name}.txt"));
-    if std::env::var_os("TABANE_NEW_SCREENS").is_some() {
+    if std::env::var_os("TABANE_WRITE").is_some() {
         fs::write(&path, text).expect("the screens can be written");
     }
     let kept = fs::read_to_string(&path).unwrap_or_default();

@@ -1,9 +1,6 @@
 //! Why frames to a peer travel in cells, in words.
 
-use tabane_proto::{NeedsCells, PolicyKind};
-
-/// Policies by which programs choose.
-const WITHOUT: &str = "adaptive, rr, weighted, hash, active-backup, tlb and tlb-history";
+use tabane_proto::{Nature, NeedsCells, PolicyKind};
 
 /// The reason as a part of a sentence; `None`: it passes by itself within moments.
 pub(super) fn words(needs: NeedsCells, nics: &[String], policy: PolicyKind, packet: u16) -> Option<String> {
@@ -18,11 +15,13 @@ pub(super) fn words(needs: NeedsCells, nics: &[String], policy: PolicyKind, pack
             )
         }
         NeedsCells::Policy => {
-            format!("the policy {policy} needs them, as it is set; {WITHOUT} do not by default")
+            let without = policies(|nature| nature != Nature::Replicates);
+            format!("the policy {policy} needs them, as it is set; {without} do not by default")
         }
         NeedsCells::Order => format!(
             "the policy {policy} spreads flows, and its kernel does not put frames in order (Linux 6.16 with \
-             CONFIG_NET_SCH_BPF and CONFIG_NETKIT); hash, active-backup, tlb and tlb-history bind flows, and reorder = \"tcp\" leaves the order to TCP"
+             CONFIG_NET_SCH_BPF and CONFIG_NETKIT); {} bind flows, and reorder = \"tcp\" leaves the order to TCP",
+            policies(|nature| nature == Nature::Binds)
         ),
         NeedsCells::Classes => "classes give some frames a policy of their own".to_owned(),
         NeedsCells::Rate(link) => {
@@ -37,6 +36,13 @@ pub(super) fn words(needs: NeedsCells, nics: &[String], policy: PolicyKind, pack
             u32::from(carries).saturating_sub(tabane_kernel::OVERHEAD)
         ),
     })
+}
+
+/// The names of the policies that do this with a flow.
+fn policies(is_it: fn(Nature) -> bool) -> String {
+    let names = PolicyKind::ALL.into_iter().filter(|policy| is_it(policy.nature()));
+    let names: Vec<_> = names.map(PolicyKind::name).collect();
+    names.split_last().map_or_else(String::new, |(last, others)| format!("{} and {last}", others.join(", ")))
 }
 
 #[cfg(test)]
@@ -54,6 +60,7 @@ mod tests {
         assert!(
             said(NeedsCells::Policy).is_some_and(|why| why.contains("needs them, as it is set; adaptive, "))
         );
-        assert!(said(NeedsCells::Order).is_some_and(|why| why.contains("Linux 6.16")));
+        let order = said(NeedsCells::Order).expect("a reason");
+        assert!(order.contains("Linux 6.16") && order.contains(" bind flows"), "{order}");
     }
 }

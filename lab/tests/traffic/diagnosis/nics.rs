@@ -28,6 +28,7 @@ pub(super) fn groups() -> Vec<Group> {
 
 pub(super) fn cases() -> Vec<Case> {
     vec![
+        // Exercises: doctor --nic --json
         Case::new("doctor_names_faults_of_nics_before_a_bundle", DAEMON, before_a_bundle),
         Case::new(
             "doctor_says_what_a_user_without_rights_cannot_see",

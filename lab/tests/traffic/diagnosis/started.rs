@@ -118,6 +118,7 @@ const FAULTS: [Fault; 10] = [
 
 pub(super) fn groups() -> Vec<Group> {
     let faults = FAULTS.iter().map(|fault| (fault.fault, fault.name));
+    // Exercises: up --insecure --port --key
     vec![Group::new("doctor", "what_is_wrong_from_the_beginning", faults, Way::BOTH, |way| {
         FAULTS.iter().try_for_each(|fault| fault.run(way))
     })]
