@@ -14,19 +14,14 @@ use crate::repository::{none, text};
 
 /// Options of other programs that pages name by themselves.
 const OTHERS: [&str; 6] = ["--device", "--lib", "--npb", "--release", "--test", "--throttle"];
-/// Words that end a command within a line.
 const ENDS: [&str; 6] = ["|", "||", "&&", "&", ";", ">"];
-/// Words before a program's name.
 const BEFORE: [&str; 3] = ["sudo", "$", "#"];
 
-/// What can be typed.
 struct Programs {
     own: Vec<Command>,
-    /// Every option of any program.
     options: BTreeSet<String>,
 }
 
-/// Whatever the pages name exists.
 pub(crate) fn exist() -> Result<()> {
     let (programs, mut complaints, mut count) = (Programs::new(), Vec::new(), 0);
     for page in all()? {
@@ -39,7 +34,6 @@ pub(crate) fn exist() -> Result<()> {
     none(&complaints)
 }
 
-/// The check itself: what is wrong is found, what is right is not.
 pub(crate) fn mistakes_are_found() -> Result<()> {
     let programs = Programs::new();
     for line in [
@@ -77,7 +71,6 @@ pub(crate) fn mistakes_are_found() -> Result<()> {
     Ok(())
 }
 
-/// The program that a line starts, and its arguments.
 fn program(line: &str) -> Option<(&str, Vec<&str>)> {
     let mut words = line.split_whitespace().skip_while(|word| BEFORE.contains(word));
     let name = words.next()?.rsplit('/').next()?;
@@ -119,7 +112,6 @@ fn gather(command: &Command, options: &mut BTreeSet<String>) {
     command.get_subcommands().for_each(|command| gather(command, options));
 }
 
-/// What is wrong with the arguments of a command.
 fn complaint(command: &Command, words: &[&str]) -> Option<String> {
     let (mut words, mut positional) = (words.iter(), 0);
     while let Some(word) = words.next() {
@@ -155,10 +147,8 @@ fn complaint(command: &Command, words: &[&str]) -> Option<String> {
 
 // Keys of the configuration file that pages name: they exist, and examples of files are understood.
 
-/// A page about files of another kind.
 const SCENARIOS: &str = "docs/scenarios.md";
 
-/// Examples of files are understood, and `KEY = …` within a sentence names a key.
 pub(crate) fn keys_exist() -> Result<()> {
     let names: BTreeSet<String> =
         reference::names().filter_map(|name| Some(name.rsplit('.').next()?.to_owned())).collect();
@@ -202,7 +192,6 @@ fn named_key(span: &str) -> Option<&str> {
 // Each command, option and key has a trial that observes what it does. Whether the trial notices an option that does nothing,
 // `lab/effects.py` tries.
 
-/// The list: files of tests, their trials, and what each of them exercises.
 const LIST: &str = "lab/exercised.toml";
 
 /// The list has what there is to type, and nothing else; what it has of a flag of `up` holds for the key of the same meaning, as
@@ -222,7 +211,6 @@ pub(crate) fn all_are_listed() -> Result<()> {
     none(&lacks.chain(has_more).collect::<Vec<_>>())
 }
 
-/// The trials that are listed are there.
 pub(crate) fn all_trials_exist() -> Result<()> {
     let mut complaints = Vec::new();
     for (file, trial, _) in claims()? {
@@ -233,7 +221,6 @@ pub(crate) fn all_trials_exist() -> Result<()> {
     none(&complaints)
 }
 
-/// File, trial, and what it is said to exercise: `COMMAND --OPTION...`, or `KEY =`.
 fn claims() -> Result<Vec<(String, String, String)>> {
     let table: Table = toml::from_str(&text(LIST)?)?;
     let mut claims = Vec::new();
@@ -248,7 +235,6 @@ fn claims() -> Result<Vec<(String, String, String)>> {
     Ok(claims)
 }
 
-/// The commands, options and keys of a claim, one by one.
 fn each(what: &str) -> Vec<String> {
     if what.ends_with(" =") {
         return vec![what.to_owned()];
