@@ -7,7 +7,7 @@ TOOLS := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/tabane/bin
 # The oldest Rust that builds this, as Cargo.toml declares it.
 MSRV := $(shell sed -n 's/^rust-version = "\(.*\)"/\1/p' Cargo.toml)
 
-.PHONY: help build build-lab test-tools sim-nightly page page-packages install uninstall deb deb-test fleet-test guests-test kernels-test versions-test asan miri mutants release test test-all nightly stress demo bench papers papers-test figures lab sim fuzz fuzz-corpus lint style docs sbom vm-setup vm-setup-backports rivals clean rust
+.PHONY: help build build-lab test-tools sim-nightly page page-packages install uninstall deb deb-test fleet-test guests-test kernels-test versions-test asan miri mutants release test test-all nightly stress demo bench papers papers-test figures lab sim fuzz fuzz-corpus lint style docs sbom vm-setup vm-setup-backports clean rust
 
 help:
 	@echo "make build      release programs in target/release"
@@ -22,8 +22,8 @@ help:
 	@echo "make figures    what README.md quotes, measured and written: 15 minutes, in quiet"
 	@echo "make papers     the papers' measurements, published beside ours: 45 minutes; ARGS='--paper P3' for some"
 	@echo "make lab RUN=failover ARGS='--help'   any experiment of the lab:"
-	@echo "    engines failover aggregate loss mesh watching soak attack apps"
-	@echo "    in guests with Debian's kernel: rivals kernel netem nics vlan guests moderation"
+	@echo "    engines failover aggregate loss mesh soak attack apps"
+	@echo "    in guests with Debian's kernel: rivals kernel netem nics vlan guests"
 	@echo "    RUN=run ARGS=lab/scenarios/two-gigabit.toml  a file (docs/scenarios.md)"
 	@echo "    RUN=compare ARGS='old.json new.json'         two reports of target/lab"
 	@echo "make sim        seeds SEEDS=0..5000 of the simulation; SEED=7 replays one"
@@ -181,7 +181,6 @@ demo_TOOLS := iperf3=iperf3 ethtool=ethtool
 bench_TOOLS := iperf3=iperf3 ethtool=ethtool mptcpize=mptcpize
 rivals_TOOLS := teamnl=libteam-utils
 kernel_TOOLS := ethtool=ethtool
-moderation_TOOLS := iperf3=iperf3 ethtool=ethtool ping=iputils-ping
 nics_TOOLS := iperf3=iperf3
 guests_TOOLS := ping=iputils-ping
 nfs_TOOLS := ganesha.nfsd=nfs-ganesha nfs-cat=libnfs-utils ganesha.nfsd=nfs-ganesha-vfs
@@ -190,7 +189,7 @@ apps_TOOLS := nginx=nginx-light wrk=wrk pgbench=postgresql-contrib setpriv=util-
 	$(nfs_TOOLS)
 kernel_ARGS := --vm target/vm-backports
 nics_ARGS := --vm target/vm-backports
-GUESTS := rivals netem vlan guests moderation
+GUESTS := rivals netem vlan guests
 NEW_GUESTS := kernel nics
 
 demo bench:
@@ -200,7 +199,7 @@ demo bench:
 papers: build-lab vm-setup
 	@lab/packages.sh ip=iproute2 tc=iproute2 $(PAPERS_TOOLS)
 	$(CARGO) build --release --locked --manifest-path papers/Cargo.toml --target-dir target
-	target/release/tabane-papers $(or $(ARGS),--throttle --markdown docs/results.md $(if $(RESUME),--resume))
+	target/release/tabane-papers $(or $(ARGS),--markdown docs/results.md $(if $(RESUME),--resume))
 
 # It is tried here: the shortest of the measurements, and what only they run.
 papers-test: test-tools
@@ -218,9 +217,9 @@ figures:
 	@for run in $(filter-out run.%,$(FIGURES)); do $(MAKE) --no-print-directory lab RUN=$$run || exit 1; done
 	target/release/tabane-lab figures $(FIGURES:%=target/lab/%.json)
 
-lab: build-lab $(if $(filter $(RUN),$(GUESTS)),vm-setup) $(if $(filter $(RUN),$(NEW_GUESTS)),vm-setup-backports) $(if $(filter $(RUN),rivals),rivals)
+lab: build-lab $(if $(filter $(RUN),$(GUESTS)),vm-setup) $(if $(filter $(RUN),$(NEW_GUESTS)),vm-setup-backports)
 	@lab/packages.sh ip=iproute2 tc=iproute2 $($(RUN)_TOOLS)
-	PATH="$(CURDIR)/target/rivals/bin:$$PATH" target/release/tabane-lab $(RUN) $(or $(ARGS),$($(RUN)_ARGS))
+	target/release/tabane-lab $(RUN) $(or $(ARGS),$($(RUN)_ARGS))
 
 VM_TOOLS := qemu-system-x86_64=qemu-system-x86 busybox=busybox-static modprobe=kmod python3=python3-venv
 # A guest's kernel is emulated, and shares this machine's files; nothing is installed but the tools.
@@ -233,12 +232,6 @@ VM_BACKPORTS ?= trixie-backports
 vm-setup-backports:
 	@lab/packages.sh $(VM_TOOLS)
 	@lab/vm-setup.sh target/vm-backports linux-image-amd64 $(VM_BACKPORTS)
-
-# A bonder that others publish. Without it, its row is missing.
-rivals: rust
-	@command -v agg-tunnel >/dev/null || test -x target/rivals/bin/agg-tunnel \
-	  || $(CARGO) install --quiet --locked --root target/rivals --version 0.18.12 --no-default-features aggligator-util \
-	  || echo "going on without agg-tunnel"
 
 # --- check ---
 

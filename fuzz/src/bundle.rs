@@ -45,7 +45,6 @@ pub(crate) fn bundle(bytes: &[u8]) {
     session.end();
 }
 
-/// The fuzzer's bytes that are left.
 struct Input<'a>(&'a [u8]);
 
 impl<'a> Input<'a> {
@@ -77,7 +76,6 @@ fn one_of<T: Copy>(from: &[T], number: u8) -> T {
     from[usize::from(number) % from.len()]
 }
 
-/// An input that is carried out.
 struct Session {
     world: World,
     /// Bytes that the record lacks that the member has begun on each lane.

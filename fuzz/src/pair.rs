@@ -9,15 +9,12 @@ use tabane_sim::cable::Place;
 use tabane_sim::hostile;
 use tabane_sim::table::{self, Sent, TURN, Table};
 
-/// Turns that two bundles get to join, or to deliver a frame.
 const TURNS: usize = 400;
 /// Turns that they get to join again whatever somebody repeats: a handshake without an answer ends after a second.
 const TURNS_TO_REJOIN: usize = 3_000;
 const RESTARTS_MAX: u64 = 3;
-/// Frames that each sends while everything is recorded.
 const RECORDED_FRAMES: usize = 8;
 
-/// Two joined bundles with one link.
 pub(crate) struct Pair {
     table: Table,
     said: Vec<Sent>,
@@ -31,12 +28,11 @@ fn is_open(said: &Sent) -> bool {
 }
 
 impl Pair {
-    /// Two bundles whose link is up.
     pub(crate) fn joined() -> Self {
         Self::join(|_| {})
     }
 
-    /// The same in a sealed session, always with the same keys.
+    /// As [`Pair::joined`], in a sealed session, always with the same keys.
     pub(crate) fn sealed() -> Self {
         Self::join(|bundle| seal(bundle, 0))
     }
@@ -63,7 +59,6 @@ impl Pair {
         pair
     }
 
-    /// Lets time pass until the link is up both ways.
     fn meet(&mut self, turns: usize) {
         for _ in 0..turns {
             let is_up = |bundle: &Bundle| bundle.peers().any(|(_, mut links)| links.any(|link| link.sending));
@@ -251,7 +246,6 @@ impl Pair {
         }
     }
 
-    /// A datagram reaches a node; what it completes is delivered.
     fn receive(&mut self, node: u8, bytes: &[u8]) {
         let from = Place { node: 1 - node, nic: 0 };
         self.table.receive(Place { node, nic: 0 }, from.endpoint(), bytes, bytes.len());
@@ -266,7 +260,6 @@ fn seal(bundle: &mut Bundle, restarts: u64) {
     bundle.set_security(Box::new(group(number, node.0 + restarts).allowing(keys)), Rekey::default());
 }
 
-/// One of the two in their group.
 fn group(number: u8, seed: u64) -> Group {
     let group = Group::new(&[[7; 32]], Cipher::Aes256Gcm, Random::seeded(seed));
     group.with_node_key(&node_key(number))

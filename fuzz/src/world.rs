@@ -76,7 +76,6 @@ pub(crate) struct World {
     pub(crate) dead: [bool; NICS as usize],
     pub(crate) shape: Shape,
     starts: u64,
-    /// What the judged bundle tells users.
     events: EventLog,
 }
 
@@ -146,7 +145,6 @@ impl World {
         self.member.way(Place { node: MEMBER, nic }, Place { node: JUDGED, nic })
     }
 
-    /// The member sends cells to the judged bundle.
     pub(crate) fn say(&mut self, nic: u8, cells: &[Vec<u8>]) {
         let from = Place { node: MEMBER, nic };
         for alike in cells.chunk_by(|one, other| one.len() == other.len()) {
@@ -213,7 +211,6 @@ impl World {
         assert!(held.repairs <= LINKS * SLOTS, "{held:?}");
     }
 
-    /// A frame that a node sends is delivered at the judged bundle.
     pub(crate) fn assert_delivers(&mut self, node: u8) {
         for (turn, number) in (0..TURNS + SLOW_TURNS).zip(0_u32..) {
             let awaited = frame(node, [0xff; 6], VNET + 100, 0x5eed_0000 + number / 10);

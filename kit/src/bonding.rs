@@ -15,24 +15,17 @@ const WHOLE_WITHIN: Duration = Duration::from_secs(20);
 /// Frames for 01:80:C2:00:00:02, where LACP speaks (IEEE 802.1AX), as a bridge port's mask says it.
 const LACP_FRAMES: &str = "0x4";
 
-/// Address of `host` on its device.
 pub fn address(host: usize) -> Ipv4Addr {
     Ipv4Addr::new(10, 2, 0, u8::try_from(host + 1).expect("a plan has at most 99 hosts"))
 }
 
-/// Bonds of this mode, with these options.
 pub fn bond(topology: &Topology, mode: &str) -> Result<()> {
     for (number, host) in topology.hosts().iter().enumerate() {
-        bond_on(host, number, &topology.nics(), mode)?;
+        host.ip(&format!("link add {DEVICE} type bond {MONITOR} mode {mode}"))?;
+        gather(host, number, &topology.nics())?;
     }
     let links = topology.nics().len();
     topology.hosts().iter().try_for_each(|host| wait_until_whole(host, links))
-}
-
-/// The end of host `number`, which need not be whole when this returns.
-pub fn bond_on(host: &Namespace, number: usize, nics: &[String], mode: &str) -> Result<()> {
-    host.ip(&format!("link add {DEVICE} type bond {MONITOR} mode {mode}"))?;
-    gather(host, number, nics)
 }
 
 /// Takes the device of `host` away, and leaves its NICs as they were before.
@@ -94,7 +87,6 @@ fn wait_until_whole(host: &Namespace, links: usize) -> Result<()> {
     })
 }
 
-/// Reads the state of a bond.
 fn is_whole(state: &str, links: usize) -> bool {
     let up = state.matches("MII Status: up").count();
     let aggregated = state.lines().find_map(|line| line.trim().strip_prefix("Number of ports: "));

@@ -15,7 +15,6 @@ use crate::status::{Questions, Status};
 use crate::topology::Topology;
 use crate::usual::*;
 
-/// Name of the device on every host.
 pub const DEVICE: &str = "tb0";
 /// The key of all bundles here: their wires are the lab's own, and nobody is kept out.
 const KEY: &str = "746865206c6162206b65657073206e6f626f6479206f7574206f662068657265";
@@ -26,33 +25,26 @@ const FIND_EACH_OTHER: Duration = Duration::from_secs(30);
 /// Pause between two statuses: a daemon has other work, too.
 const LOOK_AGAIN_AFTER: Duration = Duration::from_millis(10);
 
-/// How the bundles of a topology are started.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// The executable `tabane`.
     pub program: PathBuf,
     /// MTU of the device, in bytes; `None`: the daemon's default.
     pub mtu: Option<u32>,
     /// The rate that the daemon is told its links have; `None`: it measures.
     pub rate: Option<Bitrate>,
-    /// How cells are protected.
     pub protection: Protection,
-    /// Further arguments of `tabane up`.
     pub arguments: Vec<String>,
 }
 
-/// How the cells of a bundle are protected.
 #[derive(Clone, Debug)]
 pub enum Protection {
     /// Sealed with the key of all bundles here.
     LabKey,
-    /// Sealed with the key in this file.
     KeyFile(PathBuf),
     /// Not at all.
     None,
 }
 
-/// The bundle of one host.
 #[derive(Debug)]
 pub struct Bundle<'a> {
     host: &'a Namespace,
@@ -65,7 +57,6 @@ pub struct Bundle<'a> {
 }
 
 impl Options {
-    /// The daemon's defaults.
     pub fn new(program: &Path) -> Options {
         Options {
             program: program.to_path_buf(),
@@ -122,7 +113,6 @@ impl<'a> Bundle<'a> {
         bundles.iter_mut().try_for_each(|bundle| bundle.wait_until("the kernel path", is_so).map(drop))
     }
 
-    /// Starts the bundle of host `number` without waiting for anything.
     pub fn start(
         host: &'a Namespace,
         number: usize,
@@ -177,13 +167,11 @@ impl<'a> Bundle<'a> {
         Ok(())
     }
 
-    /// Ends the daemon by SIGKILL.
     pub fn kill(&mut self) -> Result<()> {
         self.still_running()?;
         self.process.take().map_or(Ok(()), |process| process.kill().map(drop))
     }
 
-    /// Sends `signal` to the daemon.
     pub fn signal(&self, signal: Signal) -> Result<()> {
         self.process.as_ref().context("the daemon has ended already")?.signal(signal)
     }
@@ -193,23 +181,19 @@ impl<'a> Bundle<'a> {
         self.process.as_ref().map(Process::pid)
     }
 
-    /// Process ids of the daemons of `bundles`.
     pub fn pids(bundles: &[Bundle<'_>]) -> Vec<u32> {
         bundles.iter().filter_map(Bundle::pid).collect()
     }
 
-    /// What the daemon says about itself now.
     pub fn status(&self) -> Result<Status> {
         let status = self.host.enter(|| tabane_api::status_of(&self.device))?;
         status.with_context(|| format!("the status of {}", self.host.name()))
     }
 
-    /// What the program prints when it is called with `arguments` on this host.
     pub fn ask(&self, arguments: &[&str]) -> Result<String> {
         process::run(self.host.command(&self.program).args(arguments))
     }
 
-    /// Waits until the daemon's status is as wanted.
     pub fn wait_until(&mut self, what: &str, wanted: impl Fn(&Status) -> bool) -> Result<Status> {
         let deadline = Instant::now() + FIND_EACH_OTHER;
         let at = self.host.name();
@@ -241,7 +225,6 @@ impl<'a> Bundle<'a> {
         ended?.success("the daemon that was replaced").map(drop)
     }
 
-    /// Waits until the daemon ends by itself, and tells how.
     pub fn end(mut self) -> Result<Ending> {
         self.process.take().context("the daemon has ended already")?.wait(FIND_EACH_OTHER)
     }
@@ -251,17 +234,14 @@ impl<'a> Bundle<'a> {
         self.process.take().context("the daemon has ended already")?.stop()
     }
 
-    /// Stops the daemon by SIGTERM and tells how it ended.
     pub fn stop(mut self) -> Result<Ending> {
         self.stop_for_now()
     }
 
-    /// Stops all of `bundles`, which have to end well.
     pub fn stop_all(bundles: impl IntoIterator<Item = Bundle<'a>>) -> Result<()> {
         bundles.into_iter().try_for_each(|bundle| bundle.stop()?.success("a daemon told to stop").map(drop))
     }
 
-    /// Checks that the daemon runs.
     pub fn still_running(&mut self) -> Result<()> {
         if let Some(process) = &mut self.process
             && process.is_running()?
@@ -283,12 +263,10 @@ fn key_file() -> io::Result<NamedTempFile> {
     Ok(file)
 }
 
-/// IPv4 address of host `number` on the device.
 pub fn address(number: usize) -> IpAddr {
     IpAddr::V4(Ipv4Addr::new(10, 77, 0, u8::try_from(number + 1).expect("a plan has at most 99 hosts")))
 }
 
-/// IPv6 address of host `number` on the device.
 pub fn address_v6(number: usize) -> IpAddr {
     let host = u16::try_from(number + 1).expect("a plan has at most 99 hosts");
     IpAddr::V6(Ipv6Addr::new(0xfd77, 0, 0, 0, 0, 0, 0, host))
@@ -323,7 +301,6 @@ pub struct Common {
 }
 
 impl Common {
-    /// The executable `tabane`, which is there.
     pub fn daemon(&self) -> Result<PathBuf> {
         let program = program(self.tabane.as_deref())?;
         require_daemon(&program)?;
@@ -349,7 +326,6 @@ impl Window {
         Ok(Window { path: directory.path().join("window"), _directory: directory })
     }
 
-    /// `bytes` of empty memory.
     pub fn of(bytes: u64) -> Result<Window> {
         let window = Window::new()?;
         let made = File::create(&window.path).and_then(|file| file.set_len(bytes));
@@ -357,7 +333,6 @@ impl Window {
         Ok(window)
     }
 
-    /// The file.
     pub fn path(&self) -> &Path {
         &self.path
     }

@@ -75,14 +75,12 @@ fn protocol_counter(tables: &str, group: &str, name: &str) -> Option<u64> {
     values.split_whitespace().nth(place)?.parse().ok()
 }
 
-/// CPU time used since the machine or the processes started.
 #[derive(Clone, Copy, Debug)]
 pub struct Usage {
     /// Seconds that have passed.
     pub wall_seconds: f64,
     /// Seconds in which the machine's CPUs were busy; time stolen by a hypervisor is not in it.
     pub machine_seconds: f64,
-    /// Seconds that the named processes ran.
     pub processes_seconds: f64,
 }
 
@@ -99,7 +97,6 @@ impl Usage {
         })
     }
 
-    /// What was used since `earlier`.
     pub fn since(self, earlier: Usage) -> Usage {
         Usage {
             wall_seconds: self.wall_seconds - earlier.wall_seconds,

@@ -46,7 +46,6 @@ pub struct Counters {
     pub overrun: u64,
 }
 
-/// A wire at work; dropping it ends it.
 #[derive(Debug)]
 pub struct Emulator {
     /// `None` once it is told to end.
@@ -65,12 +64,10 @@ impl Emulator {
         Ok(Emulator { commands: Some(commands), waker, thread: Some(thread) })
     }
 
-    /// Changes one direction.
     pub fn set(&self, direction: Direction, impairment: Impairment) -> Result<Moment> {
         self.change(move |lines| lines[direction as usize].set(impairment))
     }
 
-    /// Changes both directions at one moment.
     pub fn set_both(&self, impairment: Impairment) -> Result<Moment> {
         self.change(move |lines| lines.iter_mut().for_each(|line| line.set(impairment)))
     }
@@ -80,7 +77,6 @@ impl Emulator {
         self.change(move |lines| lines.iter_mut().for_each(|line| line.set_black_hole(black_hole)))
     }
 
-    /// What became of the frames of `direction` so far.
     pub fn counters(&self, direction: Direction) -> Result<Counters> {
         self.ask(move |pump| pump.counters(direction))?
     }
@@ -121,7 +117,6 @@ impl Drop for Emulator {
     }
 }
 
-/// A socket on the NIC `name` that knows when frames come in.
 fn open(name: &str) -> Result<PacketSocket> {
     let socket = PacketSocket::open(name)?;
     socket.stamp().context("SO_TIMESTAMPNS")?;
@@ -147,7 +142,6 @@ type Command = Box<dyn FnOnce(&mut Pump) + Send>;
 /// Moves frames between two NICs as long as somebody may command it.
 struct Pump {
     sides: [PacketSocket; 2],
-    /// Of each side, what its frames go through to the other.
     lines: [Line; 2],
     commands: Receiver<Command>,
     waker: Arc<Waker>,
@@ -209,7 +203,6 @@ impl Pump {
         }
     }
 
-    /// What became of the frames of `direction`, with those that never got in.
     fn counters(&mut self, direction: Direction) -> Result<Counters> {
         let (side, line) = (&self.sides[direction as usize], &mut self.lines[direction as usize]);
         line.count_overruns(side.take_overruns()?);
@@ -222,7 +215,6 @@ impl Pump {
         Ok(())
     }
 
-    /// Takes frames from `side`; those that nothing holds up go out at once.
     fn take_in(&mut self, side: usize) -> Result<()> {
         for _ in 0..BATCH {
             let (length, ago) = match self.sides[side].receive_stamped(&mut self.frame) {
@@ -240,7 +232,6 @@ impl Pump {
         Ok(())
     }
 
-    /// Sends what has come through the line of `side` by now.
     fn let_out(&mut self, side: usize) {
         let now_ns = now_ns();
         while let Some(frame) = self.lines[side].depart(now_ns) {
@@ -264,12 +255,9 @@ const QUEUE_BYTES_MIN: u64 = 128 << 10;
 /// Below this rate a superframe takes more than a millisecond, and would come as a burst that no real wire shows.
 const SUPERFRAME_RATE_MIN: Bitrate = Bitrate::mbit(500);
 
-/// A direction of a wire between two ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Direction {
-    /// From the first end to the second.
     Forward = 0,
-    /// From the second end to the first.
     Backward = 1,
 }
 
@@ -286,7 +274,6 @@ pub struct Impairment {
     pub rate: Option<Bitrate>,
     /// Most bytes that wait for that; what comes on top is dropped. `None`: 50 ms of the rate, at least 128 KiB.
     pub queue_bytes: Option<u64>,
-    /// Time on the way.
     pub delay: Duration,
     /// Most time added to that, uniformly distributed; frames keep their order.
     pub jitter: Duration,
@@ -294,42 +281,33 @@ pub struct Impairment {
     pub coalescing: Option<Coalescing>,
 }
 
-/// Interrupt coalescing: frames are handed over when one of both is reached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Coalescing {
-    /// Frames that wait.
     pub frames: usize,
-    /// Time since the first of them came.
     pub wait: Duration,
 }
 
 impl Direction {
-    /// Both directions.
     pub const BOTH: [Direction; 2] = [Direction::Forward, Direction::Backward];
 }
 
 impl Impairment {
-    /// Nothing comes out.
     pub fn black_hole() -> Impairment {
         Impairment { black_hole: true, ..Impairment::default() }
     }
 
-    /// This share of the frames vanishes.
     pub fn loss(share: f64) -> Impairment {
         Impairment { loss: share, ..Impairment::default() }
     }
 
-    /// In this share of the frames a bit is flipped.
     pub fn corruption(share: f64) -> Impairment {
         Impairment { corruption: share, ..Impairment::default() }
     }
 
-    /// Frames take this time.
     pub fn delay(delay: Duration) -> Impairment {
         Impairment { delay, ..Impairment::default() }
     }
 
-    /// Frames go at this rate.
     pub fn rate(rate: Bitrate) -> Impairment {
         Impairment { rate: Some(rate), ..Impairment::default() }
     }
@@ -343,7 +321,7 @@ impl Impairment {
             || self.rate.is_some_and(|rate| rate < SUPERFRAME_RATE_MIN)
     }
 
-    /// Most bytes that wait for the rate.
+    /// In bytes.
     pub fn queue_limit(&self) -> u64 {
         let usual = |rate: Bitrate| QUEUE_BYTES_MIN.max(rate.bytes_in(QUEUE_MILLISECONDS));
         self.queue_bytes.or(self.rate.map(usual)).unwrap_or(u64::MAX)

@@ -35,7 +35,6 @@ pub const HERE: &str = "here";
 /// Modules of every guest: its disk's, and what topologies and bundles are made of.
 const MODULES: [&str; 5] = ["virtio_blk", "tun", "veth", "bridge", "sch_tbf"];
 
-/// Longest that a guest may boot.
 pub const BOOT_WITHIN: Duration = Duration::from_secs(300);
 
 /// Where `make vm-setup` puts kernel and virtme-ng.
@@ -52,17 +51,13 @@ pub struct Flags {
     here: Option<PathBuf>,
 }
 
-/// A guest that can be booted.
 #[derive(Clone, Debug)]
 pub struct Guest {
     virtme: PathBuf,
-    /// Where the kernel package is unpacked.
     root: PathBuf,
     version: String,
-    /// What it finds in its working directory: names and texts.
     files: Vec<(&'static str, String)>,
     processors: usize,
-    /// Memory that it shares with this machine.
     window: Option<Window>,
     cables: Vec<Cable>,
 }
@@ -70,17 +65,13 @@ pub struct Guest {
 /// A cable to another guest, and the NIC at this end. What is sent while the other end is not there is lost.
 #[derive(Clone, Debug)]
 pub struct Cable {
-    /// Which NIC it is.
     pub model: Model,
     /// The socket of this end; the other one's `far`.
     pub near: PathBuf,
-    /// The socket of the other end.
     pub far: PathBuf,
-    /// Address of the NIC.
     pub mac: String,
 }
 
-/// A NIC that QEMU emulates.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Model {
     /// Intel's 82574: it segments superframes of TCP and makes checksums.
@@ -97,7 +88,6 @@ impl Model {
         }
     }
 
-    /// The kernel's module for it.
     pub const fn module(self) -> &'static str {
         match self {
             Model::E1000e => "e1000e",
@@ -121,12 +111,10 @@ impl Default for Flags {
 }
 
 impl Flags {
-    /// Whether the command is in the guest already.
     pub fn is_inside(&self) -> bool {
         self.here.is_some()
     }
 
-    /// Hands `figures` over to the command outside.
     pub fn hand_over(&self, figures: &impl Serialize) -> Result<()> {
         let path = self.here.as_deref().context("figures are handed over in a guest only")?;
         fs::write(path, serde_json::to_string(figures)?).with_context(|| path.display().to_string())
@@ -140,14 +128,12 @@ impl Flags {
         fs::rename(part, &path).with_context(|| path.display().to_string())
     }
 
-    /// The guest.
     pub fn guest(&self) -> Result<Guest> {
         Guest::find(&self.directory)
     }
 }
 
 impl Guest {
-    /// The guest in `directory`.
     pub fn find(directory: &Path) -> Result<Guest> {
         let missing = || {
             Missing::new(format!(
@@ -171,12 +157,11 @@ impl Guest {
         if guest.image().is_file() && guest.virtme.is_file() { Ok(guest) } else { Err(missing().into()) }
     }
 
-    /// Version of its kernel.
     pub fn version(&self) -> &str {
         &self.version
     }
 
-    /// The same with a file in its working directory, wherever the original lies.
+    /// This guest with a file in its working directory, wherever the original lies.
     pub fn with_file(mut self, name: &'static str, text: String) -> Guest {
         self.files.push((name, text));
         self
@@ -195,7 +180,6 @@ impl Guest {
         self
     }
 
-    /// The same with these cables.
     pub fn with_cables(mut self, cables: Vec<Cable>) -> Guest {
         self.cables = cables;
         self
@@ -243,7 +227,6 @@ impl Guest {
 
 // A guest while it is up: what it does, what it leaves, and how it ends.
 
-/// Pause between two looks at the guest.
 const LOOK_AGAIN_AFTER: Duration = Duration::from_millis(300);
 
 /// A guest at work; dropping it ends its machine at once, as a power failure does.
@@ -268,7 +251,6 @@ impl Visit {
         self.still_up().map(|()| None)
     }
 
-    /// Checks that the guest is up.
     pub fn still_up(&mut self) -> Result<()> {
         if !self.machine.is_running()? {
             bail!("the guest went down before its time: {}", self.errand.last_words());
@@ -276,7 +258,6 @@ impl Visit {
         Ok(())
     }
 
-    /// What the guest said last.
     pub fn last_words(&self) -> String {
         self.errand.last_words()
     }
@@ -287,7 +268,6 @@ impl Visit {
         self.figures()
     }
 
-    /// Waits until the guest begins with its errand; `false`: it went down before.
     fn begins_within(&mut self, limit: Duration) -> Result<bool> {
         let deadline = Instant::now() + limit;
         let _step = progress::step(&format!("booting Linux {} in the guest", self.version));
@@ -300,7 +280,6 @@ impl Visit {
         Ok(self.errand.has_begun())
     }
 
-    /// The figures that the guest handed over before it went down.
     fn figures<T: DeserializeOwned>(self) -> Result<T> {
         let console = self.machine.last_words()?;
         let figures = self.errand.figures(&console)?;

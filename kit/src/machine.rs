@@ -10,18 +10,14 @@ use serde::{Deserialize, Serialize};
 
 use crate::usual::*;
 
-/// The machine and the state of the source.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Machine {
-    /// Model of the CPU as the kernel names it.
     pub cpu: String,
-    /// CPUs that this process may use.
     pub cores: usize,
     /// Main memory in bytes.
     pub memory_bytes: u64,
     /// Runnable programs, mean of the last minute before the run: above 1, others compete for the CPUs.
     pub load_before: Option<f64>,
-    /// Release of the kernel.
     pub kernel: String,
     /// Commit of the source tree, with `+` when files differ from it; `None` outside a checkout.
     pub commit: Option<String>,

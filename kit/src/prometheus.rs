@@ -24,7 +24,6 @@ const READ: &str = "import sys; from prometheus_client.openmetrics.parser import
 const ADDRESS: &str = "127.0.0.1:9090";
 const ANSWERS_WITHIN: Duration = Duration::from_secs(30);
 
-/// Checks that they are there.
 pub fn require() -> Result<(), Missing> {
     let lack = |what: &str| {
         Err(Missing::new(format!("{what} not found: `lab/prometheus.sh target/tools/prometheus`")))
@@ -42,7 +41,6 @@ pub fn require() -> Result<(), Missing> {
     }
 }
 
-/// What `promtool` says on standard output.
 pub fn promtool<A: AsRef<OsStr>>(arguments: impl IntoIterator<Item = A>, input: &str) -> Result<String> {
     fed(Command::new(program("promtool")).args(arguments), input)
 }
@@ -83,7 +81,6 @@ pub struct Server<'a> {
 }
 
 impl<'a> Server<'a> {
-    /// Starts it on `host` with this configuration, and waits until it answers.
     pub fn start(host: &'a Namespace, configuration: &str) -> Result<Server<'a>> {
         let directory = tempfile::tempdir()?;
         let file = directory.path().join("prometheus.yml");
@@ -97,12 +94,10 @@ impl<'a> Server<'a> {
         Ok(Server { host, process, _directory: directory })
     }
 
-    /// What a query finds at this moment: samples with their labels.
     pub fn ask(&self, query: &str) -> Result<Vec<Value>> {
         asked(self.host, query)
     }
 
-    /// Ends it.
     pub fn stop(self) -> Result<()> {
         self.process.stop()?.success("Prometheus told to stop").map(drop)
     }
@@ -132,7 +127,6 @@ fn python(script: &str) -> Command {
     command
 }
 
-/// Runs a command over `input`.
 fn fed(command: &mut Command, input: &str) -> Result<String> {
     let line = crate::process::command_line(command);
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());

@@ -20,7 +20,6 @@ use crate::usual::*;
 use limits::Judgement;
 pub use limits::Limits;
 
-/// What a command found out.
 #[derive(Debug, Serialize)]
 pub struct Report {
     name: String,
@@ -53,7 +52,6 @@ impl Report {
         }
     }
 
-    /// Where and when it is measured.
     pub fn machine(&self) -> &Machine {
         &self.machine
     }
@@ -63,17 +61,14 @@ impl Report {
         self.fields.insert(key.to_string(), value.into());
     }
 
-    /// Keeps `samples` under `key`.
     pub fn samples(&mut self, key: impl Into<String>, samples: Samples) {
         self.samples.insert(key.into(), samples);
     }
 
-    /// Adds a value to the samples under `key`.
     pub fn push(&mut self, key: impl Into<String>, unit: &'static str, value: f64) {
         self.samples.entry(key.into()).or_insert_with(|| Samples::new(unit, Vec::new())).push(value);
     }
 
-    /// What has been measured under `key` so far.
     pub fn measured(&self, key: &str) -> Samples {
         self.samples.get(key).cloned().unwrap_or_else(|| Samples::new("", Vec::new()))
     }
@@ -88,12 +83,10 @@ impl Report {
         self.median(key) / self.median(base)
     }
 
-    /// Shows `text`, a table or a remark, to people.
     pub fn show(&mut self, text: impl std::fmt::Display) {
         self.text.push_str(&format!("{text}\n"));
     }
 
-    /// Adds a verdict.
     pub fn verdict(&mut self, verdict: Verdict) {
         self.verdicts.push(verdict);
     }
@@ -150,12 +143,10 @@ fn numbers<'de, D: Deserializer<'de>>(values: D) -> Result<Vec<f64>, D::Error> {
 }
 
 impl Samples {
-    /// `values` in `unit`.
     pub const fn new(unit: &'static str, values: Vec<f64>) -> Samples {
         Samples { unit: Cow::Borrowed(unit), values }
     }
 
-    /// The unit.
     pub fn unit(&self) -> &str {
         &self.unit
     }
@@ -165,7 +156,6 @@ impl Samples {
         &self.values
     }
 
-    /// Adds a measurement.
     pub fn push(&mut self, value: f64) {
         self.values.push(value);
     }
@@ -208,14 +198,12 @@ pub struct Table(comfy_table::Table);
 const STYLE: TableStyle = TableStyle::new().header_separator(LineStyle::none().fill('─').junction('─'));
 
 impl Table {
-    /// A table with this head.
     pub fn new(head: impl IntoIterator<Item = impl Into<Cell>>) -> Table {
         let mut table = comfy_table::Table::new();
         table.load_style(STYLE).set_header(head);
         Table(table)
     }
 
-    /// Adds a row.
     pub fn row(&mut self, cells: Vec<String>) {
         self.0.add_row(cells);
     }
@@ -234,22 +222,18 @@ impl fmt::Display for Table {
     }
 }
 
-/// One requirement, what was wanted and what was got.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[must_use = "a verdict that no report has judges nothing"]
 pub struct Verdict {
     /// Name of the figure.
     pub id: String,
-    /// The requirement, for people.
     pub want: String,
     /// The figure; null when it could not be had.
     pub got: Value,
-    /// Whether the requirement is met.
     pub ok: bool,
 }
 
 impl Verdict {
-    /// Wants `got` to be within `bound`.
     pub fn within(id: &str, got: f64, bound: Bound) -> Verdict {
         match bound {
             Bound::Least(floor) => Verdict::at_least(id, got, floor),
@@ -258,17 +242,14 @@ impl Verdict {
         }
     }
 
-    /// Wants `got` to be `floor` or more.
     pub fn at_least(id: &str, got: f64, floor: f64) -> Verdict {
         Verdict { id: id.into(), want: format!(">= {floor}"), got: got.into(), ok: got >= floor }
     }
 
-    /// Wants `got` to be `ceiling` or less.
     pub fn at_most(id: &str, got: f64, ceiling: f64) -> Verdict {
         Verdict { id: id.into(), want: format!("<= {ceiling}"), got: got.into(), ok: got <= ceiling }
     }
 
-    /// Wants `got` to be `wanted`.
     pub fn equals<T: Into<Value> + PartialEq>(id: &str, got: T, wanted: T) -> Verdict {
         let ok = got == wanted;
         let wanted: Value = wanted.into();
@@ -284,11 +265,8 @@ impl Verdict {
 /// A bound as it is written: `>= 0.5`, `<= 3` or `= 0`.
 #[derive(Clone, Copy, Debug)]
 pub enum Bound {
-    /// This or more.
     Least(f64),
-    /// This or less.
     Most(f64),
-    /// This.
     Exactly(f64),
 }
 

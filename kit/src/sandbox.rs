@@ -43,7 +43,6 @@ pub enum Side {
     Outside(ExitCode),
 }
 
-/// Whether this is the inner program.
 pub fn is_inside() -> bool {
     id() == 1 && env::var_os(MARK).is_some()
 }
@@ -155,7 +154,6 @@ impl Drop for Hosts {
     }
 }
 
-/// A file system that is mounted as long as the value lives.
 #[derive(Debug)]
 pub struct Mounted {
     target: PathBuf,
@@ -179,7 +177,6 @@ impl Mounted {
         Ok(mounted)
     }
 
-    /// Where it is mounted.
     pub fn path(&self) -> &Path {
         &self.target
     }

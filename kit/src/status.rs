@@ -4,7 +4,6 @@ pub use tabane_api::Entry;
 pub use tabane_api::Status;
 pub use tabane_api::status::{CompletionStatus, LinkStatus, PathState, PathStatus, PeerStatus};
 
-/// A link is up.
 pub const LINK_UP: &str = "link-up";
 /// A link is not used any more.
 pub const LINK_DOWN: &str = "link-down";
@@ -49,7 +48,6 @@ impl Questions for Status {
     }
 }
 
-/// Whether the event is about `link`.
 pub fn is_on(event: &Entry, link: usize) -> bool {
     event.link.is_some_and(|number| number as usize == link)
 }

@@ -16,11 +16,9 @@ use std::io::{IsTerminal, Write as _, stdout};
 use rustix::termios::tcgetwinsize;
 
 const BARS: [char; 9] = [' ', '▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
-/// Samples averaged into one line where there is no terminal.
 const PLAIN_EVERY: usize = 10;
 const BESIDE: usize = 26;
 
-/// The chart.
 #[derive(Debug)]
 pub struct Strip {
     rows: Vec<Row>,
@@ -47,7 +45,6 @@ impl Strip {
         Strip { rows: rows.collect(), marks: Vec::new(), drawn_lines: None, seconds_per_sample }
     }
 
-    /// Adds a sample per row, in Gbit/s, and shows them.
     pub fn push(&mut self, samples: &[f64]) {
         for (row, sample) in self.rows.iter_mut().zip(samples) {
             row.samples.push(*sample);
@@ -71,7 +68,6 @@ impl Strip {
         self.rows.first().map_or(0, |row| row.samples.len())
     }
 
-    /// Moves up over the last picture and draws the new one.
     fn redraw(&mut self) {
         let columns = tcgetwinsize(stdout()).map_or(80, |size| usize::from(size.ws_col));
         let picture = self.picture(columns.saturating_sub(BESIDE).max(10));
@@ -82,7 +78,6 @@ impl Strip {
         out.write_all(text.as_bytes()).and_then(|()| out.flush()).ok();
     }
 
-    /// The last `width` samples of every row and the marks among them.
     fn picture(&self, width: usize) -> String {
         let from = self.len().saturating_sub(width);
         let mut picture = String::new();

@@ -24,10 +24,8 @@ const SAID: &str = "/run/said";
 const TARGETS: [&str; 6] = ["basic", "multi-user", "network", "shutdown", "sysinit", "umount"];
 /// A service that does not say in time that it has started, or does not end, is a failure.
 const MANAGER: &str = "[Manager]\nDefaultTimeoutStartSec=10s\nDefaultTimeoutStopSec=10s\n";
-/// Time for the manager to start, and for its processes to end.
 const WITHIN: Duration = Duration::from_secs(10);
 
-/// A running service manager.
 #[derive(Debug)]
 pub struct Systemd {
     process: Option<Process>,
@@ -38,7 +36,6 @@ pub struct Systemd {
     _stage: TempDir,
 }
 
-/// Checks that this machine lets systemd run in a container.
 pub fn require() -> Result<()> {
     ensure!(is_all_powerful(), Missing::new("systemd needs root outside of user namespaces"));
     let known = fs::read_to_string("/proc/filesystems")?;
@@ -75,30 +72,25 @@ impl Systemd {
         Ok(Systemd { process: Some(process), pid, _group: group, _stage: stage })
     }
 
-    /// `program`, to be started in the container.
     pub fn command(&self, program: impl AsRef<OsStr>) -> Command {
         enter(self.pid, program)
     }
 
-    /// What `systemctl ARGUMENTS` prints.
     pub fn systemctl(&self, arguments: &str) -> Result<String> {
         let answer =
             process::run(self.command("systemctl").arg("--no-pager").args(arguments.split_whitespace()));
         answer.with_context(|| self.said().unwrap_or_default())
     }
 
-    /// What services have written to their standard error.
     pub fn said(&self) -> Result<String> {
         process::run(self.command("cat").arg(SAID))
     }
 
-    /// A property of a unit.
     pub fn property(&self, unit: &str, name: &str) -> Result<String> {
         Ok(self.systemctl(&format!("show --value --property={name} {unit}"))?.trim().to_owned())
     }
 }
 
-/// Ends all its processes.
 impl Drop for Systemd {
     fn drop(&mut self) {
         let _ = self.process.take().map(Process::kill);
@@ -136,7 +128,6 @@ fn manager_below(pid: u32) -> Option<u32> {
     (name.trim() == "systemd").then_some(child)
 }
 
-/// `program`, to be started in the namespaces of the process `pid`.
 fn enter(pid: u32, program: impl AsRef<OsStr>) -> Command {
     let mut command =
         process::words("nsenter", &format!("--target {pid} --mount --uts --ipc --net --pid --cgroup"));

@@ -22,42 +22,31 @@ use crate::usual::*;
 pub use link::{LinkPlan, RouterPlan};
 pub use router::Pacer;
 
-/// How the hosts' NICs of one link are joined.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Wiring {
-    /// By one learning switch per link.
     Switch,
-    /// By a cable from host to host.
     Cable,
-    /// By one [`Emulator`] per link, in the place of the switch.
     Emulator,
 }
 
-/// On which processors hosts' programs run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Pinning {
-    /// On any.
     None,
     /// Those of each host on one of their own, in turn where there are fewer than hosts.
     Apart,
-    /// All on the same one.
     Together,
 }
 
-/// What to build.
 #[derive(Clone, Debug)]
 pub struct Plan {
-    /// Stands in front of the namespaces' names.
     pub prefix: &'static str,
     /// Number of hosts, at least 2, at most 99.
     pub hosts: usize,
     /// The links, in the order of the hosts' NICs `eth1`, `eth2`, …; at most 99.
     pub links: Vec<LinkPlan>,
-    /// How they are joined.
     pub wiring: Wiring,
     /// Whether NICs get an IPv4 address each; a bundle needs none, a measurement of one bare link does.
     pub addressed: bool,
-    /// Where hosts' programs run.
     pub pinning: Pinning,
     /// Seed of what emulated wires do at random.
     pub seed: u64,
@@ -132,12 +121,10 @@ impl Topology {
         Ok(topology)
     }
 
-    /// Host `number`.
     pub fn host(&self, number: usize) -> &Namespace {
         &self.hosts[number]
     }
 
-    /// All hosts in order.
     pub fn hosts(&self) -> &[Namespace] {
         &self.hosts
     }
@@ -156,7 +143,6 @@ impl Topology {
         Ok(())
     }
 
-    /// What was built.
     pub fn plan(&self) -> &Plan {
         &self.plan
     }
@@ -172,7 +158,6 @@ impl Topology {
     }
 }
 
-/// Name of the hosts' NIC on `link`.
 pub fn nic(link: usize) -> String {
     format!("eth{}", link + 1)
 }
@@ -187,7 +172,6 @@ pub fn address(link: usize, host: usize) -> Ipv4Addr {
     Ipv4Addr::new(10, 1, octet(link), octet(host))
 }
 
-/// The picture, ending with a line end.
 fn draw(plan: &Plan) -> String {
     let mut picture = frame('┌', '┐');
     for (link, link_plan) in plan.links.iter().enumerate() {

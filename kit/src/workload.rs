@@ -14,7 +14,6 @@ pub mod ping_pong;
 pub mod sequence;
 pub mod store;
 pub mod transfer;
-pub mod watchers;
 pub mod web;
 
 use std::net::{TcpListener, TcpStream, UdpSocket};
@@ -35,10 +34,8 @@ const LISTEN_WITHIN: Duration = Duration::from_secs(60);
 /// Congestion control of every stream, whatever the machine prefers: two kinds on one path would measure each other.
 pub const CONGESTION: &str = "cubic";
 
-/// What carries a byte stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stream {
-    /// Plain TCP.
     Tcp,
     /// TCP over several paths (RFC 8684).
     Mptcp,
@@ -99,7 +96,6 @@ fn datagrams_at(host: &Namespace, at: SocketAddr) -> Result<UdpSocket> {
     Ok(socket)
 }
 
-/// Waits until `server` listens on a port of `host`.
 pub fn wait_until_listening(host: &Namespace, port: u16, server: &str) -> Result<()> {
     let is_there = || Ok(is_listening(host, port)?.then_some(()));
     wait_for(&format!("{server} that listens"), LISTEN_WITHIN, is_there)
@@ -151,12 +147,10 @@ impl<'a> Probe<'a> {
         Ok(Probe { program, client, server })
     }
 
-    /// Process id of the server.
     pub fn pid(&self) -> u32 {
         self.server.pid()
     }
 
-    /// What the measurement `what` with these flags reports.
     pub fn measure(&self, what: &[&str], flags: &[&str]) -> Result<Value> {
         let mut command = self.client.command(&self.program);
         command.args(what).args(flags).arg("--json");
@@ -164,7 +158,6 @@ impl<'a> Probe<'a> {
         serde_json::from_str(&output).with_context(|| output.clone())
     }
 
-    /// Ends the server.
     pub fn stop(self) -> Result<()> {
         self.server.stop()?.success("the server").map(drop)
     }

@@ -5,9 +5,9 @@ use clap::{CommandFactory, Parser, Subcommand};
 use tabane_kit::report::Limits;
 use tabane_kit::sandbox::{self, Side};
 
-use crate::commands::{attack, bench, compare, demo, engines, figures, guests, moderation, nics};
+use crate::commands::{attack, bench, compare, demo, engines, figures, guests, nics};
 use crate::prelude::*;
-use crate::scenario::{self, Known, trace};
+use crate::scenario::{self, Known};
 
 /// Experiments with bundles in network namespaces; nothing outside them is touched.
 ///
@@ -30,15 +30,14 @@ enum Command {
     Run(scenario::Options),
     Compare(compare::Options),
     Figures(figures::Options),
-    Trace(trace::Options),
 }
 
 /// Makes [`Experiment`] of a table: variant, module, and what it needs besides the sandbox's own tools.
 macro_rules! experiments {
-    ($($(#[doc = $doc:literal])* $variant:ident: $module:ident, $tools:expr;)*) => {
+    ($($variant:ident: $module:ident, $tools:expr;)*) => {
         #[derive(Subcommand)]
         enum Experiment {
-            $($(#[doc = $doc])* $variant($module::Options),)*
+            $($variant($module::Options),)*
         }
 
         impl Experiment {
@@ -59,9 +58,6 @@ experiments! {
     Engines: engines, &[];
     Attack: attack, &[];
     Guests: guests, guests::TOOLS;
-    /// Two virtual machines with e1000e NICs that gather interrupts: one link, balance-rr and the bundle; about 6 minutes
-    Moderation: moderation, moderation::TOOLS;
-    /// Two virtual machines with e1000e and with virtio NICs: a bare link, the kernel path and cells; about 10 minutes
     Nics: nics, nics::TOOLS;
 }
 
@@ -69,10 +65,7 @@ impl Experiment {
     /// Runs it where it does no harm.
     fn run_apart(&self) -> Result<ExitCode> {
         // The NICs of a guest are not in a sandbox; nor is anything else in the guest that could come to harm.
-        let is_inside = match self {
-            Experiment::Moderation(options) | Experiment::Nics(options) => options.is_inside(),
-            _ => false,
-        };
+        let is_inside = matches!(self, Experiment::Nics(options) if options.is_inside());
         if !is_inside && let Side::Outside(code) = sandbox::enter(self.tools())? {
             return Ok(code);
         }
@@ -89,7 +82,6 @@ fn run(command: &Command) -> Result<ExitCode> {
         Command::Run(options) => scenario::run(options),
         Command::Compare(options) => compare::run(options),
         Command::Figures(options) => figures::run(options),
-        Command::Trace(options) => trace::run(options),
     }
 }
 

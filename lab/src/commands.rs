@@ -7,6 +7,4 @@ pub mod demo;
 pub mod engines;
 pub mod figures;
 pub mod guests;
-pub mod moderation;
 pub mod nics;
-mod pair;

@@ -26,7 +26,7 @@ mod simulated;
 mod summary;
 #[cfg(test)]
 mod tests;
-pub(crate) mod trace;
+mod trace;
 mod units;
 mod vitals;
 
@@ -88,11 +88,9 @@ pub struct Manner {
 #[derive(Debug, Serialize, Deserialize)]
 struct Seen {
     contestant: Contestant,
-    /// Its runs, or why it cannot.
     runs: Result<Vec<Run>, String>,
 }
 
-/// One run's figures, or why it has none.
 type Run = Result<Vec<Measure>, String>;
 
 /// Runs the scenarios of a file.
@@ -115,7 +113,6 @@ fn refuse(problems: &[tabane_config::problem::Problem]) -> ExitCode {
 }
 
 struct Experiment<'a> {
-    /// Of its report.
     name: String,
     /// What sentences call it.
     file: String,
@@ -212,12 +209,10 @@ fn is_able(scenario: &Scenario, place: Place) -> bool {
 }
 
 impl Manner {
-    /// Whether the command line leaves something of the file out.
     fn is_part(&self) -> bool {
         !self.places.is_empty() || !self.wish.arguments().is_empty()
     }
 
-    /// The case, with what the command line says otherwise.
     fn applied_to(&self, mut case: Case) -> Case {
         let scenario = &mut case.scenario;
         scenario.seed = self.seed.unwrap_or(scenario.seed);
@@ -229,7 +224,6 @@ impl Manner {
         case
     }
 
-    /// All runs, right here; contestants take turns.
     fn measure(&self, case: &Case, place: Place) -> Result<Vec<Seen>> {
         let scenario = &case.scenario;
         let daemon = (place != Place::Sim).then(|| self.daemon()).transpose()?;
@@ -275,7 +269,6 @@ impl Manner {
         Ok(measures)
     }
 
-    /// How many times as long as usual things may take here.
     fn slowdown(&self) -> u32 {
         if self.guest.is_inside() { SLOWDOWN_MAX } else { 1 }
     }
@@ -327,8 +320,6 @@ known! {
     Routers: "routers";
     /// Random faults of links, NICs and daemons under connections of TCP, QUIC and UDP: 15 minutes
     Soak: "soak";
-    /// What a page, a scrape each second and `top` cost a bundle: pairs with and without, about 4 minutes
-    Watching: "watching";
     /// A VLAN on the device beside the device itself, in a guest; about 6 minutes
     Vlan: "vlan";
 }

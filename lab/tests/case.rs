@@ -16,12 +16,10 @@ const GUESTS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../target");
 /// Something that a trial needs; where it is missing, the trial is reported as ignored, with the reason.
 #[derive(Clone, Copy)]
 pub(crate) enum Need {
-    /// The daemon that is tested.
     Daemon,
     Tool(Tool),
     /// A guest below [`GUESTS`], what boots it, and programs for its kernel.
     Guest(&'static str),
-    /// What this checks.
     That(fn() -> Result<()>),
 }
 
@@ -45,14 +43,12 @@ impl Need {
     }
 }
 
-/// A named trial.
 pub(crate) struct Case {
     name: String,
     needs: Vec<Need>,
     test: Box<dyn FnOnce() -> Result<()> + Send>,
 }
 
-/// What a trial does.
 pub(crate) trait Test: FnOnce() -> Result<()> + Send + 'static {}
 
 impl<T: FnOnce() -> Result<()> + Send + 'static> Test for T {}
@@ -96,7 +92,6 @@ impl Case {
     }
 }
 
-/// Where this guest is.
 pub(crate) fn guest(name: &str) -> PathBuf {
     Path::new(GUESTS).join(name)
 }

@@ -272,12 +272,10 @@ fn cell(header: &Header, payload: &[u8]) -> Vec<u8> {
     bytes
 }
 
-/// A cell of data that begins with a record there.
 fn data(block_offset: u16, payload: &[&[u8]]) -> Vec<u8> {
     cell(&Header { block_offset, ..header(Kind::Data) }, &payload.concat())
 }
 
-/// The first bytes of a record; the whole of it, if `frame` is.
 fn record_of(frame_length: usize, vnet: [u8; 10], frame: &[u8]) -> Vec<u8> {
     let mut bytes = vec![0; PREFIX];
     record::emit(vnet.len() + frame_length, &mut bytes);
@@ -404,7 +402,6 @@ fn shown(datagrams: &[Vec<u8>], fields: &[impl AsRef<str>]) -> Result<Vec<Vec<St
     shown_of(&frames, fields)
 }
 
-/// What tshark shows in `fields` of these Ethernet frames: a line for each.
 fn shown_of(frames: &[Vec<u8>], fields: &[impl AsRef<str>]) -> Result<Vec<Vec<String>>> {
     let directory = tempfile::tempdir()?;
     let capture = directory.path().join("cells.pcap");
@@ -423,12 +420,10 @@ fn shown_of(frames: &[Vec<u8>], fields: &[impl AsRef<str>]) -> Result<Vec<Vec<St
     Ok(lines.lines().map(|line| line.split('\t').map(as_number).collect()).collect())
 }
 
-/// Truth values as tshark 4.0 prints them.
 fn as_number(value: &str) -> String {
     value.replace("True", "1").replace("False", "0")
 }
 
-/// A capture file with these Ethernet frames.
 fn pcap(frames: &[Vec<u8>]) -> Vec<u8> {
     const ETHERNET: u32 = 1;
     const SNAPLEN: u32 = 262_144;

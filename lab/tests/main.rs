@@ -1,6 +1,5 @@
 //! The whole: bundles with real traffic, and the pages, metrics and rules of the repository beside the code.
 
-/// Trials that need nothing, by the names of their functions.
 macro_rules! tests {
     ($($test:ident),* $(,)?) => { vec![$(crate::case::Case::new(stringify!($test), crate::case::NOTHING, $test)),*] };
 }
@@ -45,7 +44,6 @@ fn main() -> Result<ExitCode> {
     Ok(libtest_mimic::run(&arguments, trials).exit_code())
 }
 
-/// What needs no sandbox.
 fn without_traffic() -> impl Iterator<Item = Case> {
     let groups = [dissector::cases(), documents::cases(), metrics::cases(), security::cases(), tidy::cases()];
     groups.into_iter().flatten()

@@ -105,7 +105,6 @@ fn unknown(queries: &str, place: &str, known: &[Family]) -> Vec<String> {
     complaints
 }
 
-/// Labels and values up to the end of a selector.
 fn selectors(rest: &str) -> Vec<(&str, &str)> {
     let inside = rest.split('}').next().unwrap_or_default();
     let parts = inside.split(',').filter_map(|part| part.split_once('='));
@@ -120,7 +119,6 @@ fn queries() -> Result<Vec<String>> {
     prometheus::queries(&text(DASHBOARD)?)
 }
 
-/// The names of the alerts.
 fn names(rules: &str) -> Result<BTreeSet<&str>> {
     let names: BTreeSet<&str> =
         rules.lines().filter_map(|line| line.trim().strip_prefix("- alert: ")).collect();

@@ -8,7 +8,6 @@ use anyhow::{Context, Result, ensure};
 /// Directories that hold no source of ours.
 const SKIPPED: [&str; 3] = ["target", "node_modules", ".git"];
 
-/// A file, with its path from the root.
 pub(crate) struct File {
     pub(crate) path: String,
     pub(crate) text: String,
@@ -18,7 +17,6 @@ pub(crate) fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the crate lies in the repository")
 }
 
-/// What a file holds.
 pub(crate) fn text(path: &str) -> Result<String> {
     fs::read_to_string(root().join(path)).with_context(|| path.to_owned())
 }
@@ -56,7 +54,6 @@ pub(crate) fn slug(heading: &str) -> String {
     kept.map(|letter| if letter == ' ' { '-' } else { letter }).collect()
 }
 
-/// Fails with a line for each complaint.
 pub(crate) fn none(complaints: &[String]) -> Result<()> {
     ensure!(complaints.is_empty(), "\n{}", complaints.join("\n"));
     Ok(())

@@ -60,7 +60,6 @@ fn bounds_have_the_values_of_their_constants() -> Result<()> {
     Ok(())
 }
 
-/// The table below a heading, without its head.
 fn table(heading: &str) -> Result<Table> {
     let page = text(PAGE)?;
     let section = page.split("\n## ").find(|section| section.starts_with(&format!("{heading}\n")));
@@ -69,12 +68,10 @@ fn table(heading: &str) -> Result<Table> {
     Ok(rows.map(cells).collect())
 }
 
-/// What stands between backticks.
 fn quoted(text: &str) -> Vec<&str> {
     text.split('`').skip(1).step_by(2).collect()
 }
 
-/// `part: name_of_a_test`, taken apart.
 fn named_test(quoted: &str) -> Option<(&str, &str)> {
     let (part, name) = quoted.split_once(": ")?;
     let is_name = |text: &str| text.chars().all(|letter| matches!(letter, 'a'..='z' | '0'..='9' | '_'));
@@ -91,13 +88,11 @@ fn has_test(sources: &str, name: &str) -> bool {
         || (sources.contains(&format!("fn {name}() ")) && listed.iter().any(|name| sources.contains(name)))
 }
 
-/// All Rust files below a folder, in words with one space between.
 fn sources(folder: &str) -> Result<String> {
     let words = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
     Ok(files(folder, "rs")?.iter().map(|file| words(&file.text)).collect())
 }
 
-/// What a constant is set to.
 fn definition<'a>(source: &'a str, constant: &str) -> Option<&'a str> {
     let (_, rest) = source.split_once(&format!("const {constant}: "))?;
     let (_, rest) = rest.split_once(" = ")?;

@@ -56,14 +56,12 @@ const ROOMS: [(&str, &[&str]); 2] = [
     ),
     ("daemon/src/", &["events", "machine", "worker", "shell", "control", "main_thread", "start"]),
 ];
-/// Files above all rooms.
 const ABOVE: [&str; 3] = ["lib", "main", "fuzzing"];
 
 fn rooms_import_only_what_stands_below_them() -> Result<()> {
     each_source(|source| ROOMS.iter().find_map(|(folder, rooms)| wrong_arrow(source, folder, rooms)))
 }
 
-/// What a file in a room imports that does not stand below that.
 fn wrong_arrow(source: &File, folder: &str, rooms: &[&str]) -> Option<String> {
     let place = |room: &str| rooms.iter().position(|known| *known == room);
     let path = source.path.strip_prefix(folder).filter(|path| !is_test(path))?;
@@ -107,12 +105,10 @@ fn commands_import_each_other_in_no_circle() -> Result<()> {
     Ok(())
 }
 
-/// Whether a file holds tests alone, which may look at everything.
 fn is_test(path: &str) -> bool {
     path.contains("/tests/") || path.ends_with("/tests.rs")
 }
 
-/// The rooms that a file names outside of comments and tests.
 fn imports(text: &str) -> impl Iterator<Item = &str> {
     let code = text.split("#[cfg(test)]\nmod tests").next().unwrap_or_default();
     let code = code.lines().map(|line| line.split("//").next().unwrap_or_default());
@@ -164,13 +160,11 @@ fn the_policies_of_the_guide_are_those_of_the_core() -> Result<()> {
     Ok(())
 }
 
-/// Where the links of a page lead, but for those to other sites.
 fn links(text: &str) -> impl Iterator<Item = &str> {
     let targets = text.split("](").skip(1).filter_map(|rest| rest.split([')', ' ']).next());
     targets.filter(|target| !target.contains("://") && !target.starts_with("mailto:"))
 }
 
-/// What links to the headings of a page are called.
 fn anchors(text: &str) -> Vec<String> {
     let headings = text.lines().filter_map(|line| line.strip_prefix('#'));
     headings.map(|heading| slug(heading.trim_start_matches('#').trim())).collect()
@@ -204,7 +198,6 @@ fn the_daemon_is_linked_with_a_list_of_others_and_nothing_else() -> Result<()> {
     Ok(())
 }
 
-/// Fails with one line per Rust file of which `complaint` has something to say.
 fn each_source(complaint: impl Fn(&File) -> Option<String>) -> Result<()> {
     let sources = files("", "rs")?;
     ensure!(

@@ -61,7 +61,6 @@ use anyhow::{Context, Result, ensure};
 
 use crate::case::Case;
 
-/// What this program does in place of testing, when it runs in a guest.
 pub(crate) fn in_guest() -> Option<Result<()>> {
     reorder::in_guest()
 }

@@ -3,6 +3,11 @@
 //!
 //! Rule of the crate: it knows no bundle, so that every other crate may test with it. What needs `unsafe` is `tabane_io::netns`.
 
+#![expect(
+    missing_docs,
+    reason = "no other repository uses this crate, and what a name says is not said again"
+)]
+
 pub mod needs;
 pub mod process;
 
@@ -32,7 +37,6 @@ use crate::needs::Missing;
 const OWN: &str = "/proc/thread-self/ns/net";
 /// Loopback, the first interface of each namespace.
 const LOOPBACK: u32 = 1;
-/// Where `ip netns` keeps its names.
 pub const NAMES: &str = "/run/netns";
 
 /// A network namespace. Dropping it deletes its name, if it has one, and the kernel deletes what is in it once no thread and no program
@@ -67,7 +71,6 @@ impl Namespace {
         Ok(namespace)
     }
 
-    /// The namespace `name`, with loopback up.
     pub fn create(name: impl Into<String>) -> Result<Namespace> {
         let name = name.into();
         let making = || format!("the namespace {name}");
@@ -81,7 +84,6 @@ impl Namespace {
         Ok(namespace)
     }
 
-    /// The name under which `ip netns` knows it.
     pub fn name(&self) -> &str {
         &self.name
     }
@@ -91,7 +93,6 @@ impl Namespace {
         self.processor = Some(processor);
     }
 
-    /// `program`, to be started in the namespace.
     pub fn command(&self, program: impl AsRef<std::ffi::OsStr>) -> Command {
         let mut command = match self.processor {
             None => Command::new(program),
@@ -105,12 +106,10 @@ impl Namespace {
         command
     }
 
-    /// Runs `ip ARGUMENTS` in the namespace and returns what it prints.
     pub fn ip(&self, arguments: &str) -> Result<String> {
         self.tool("ip", arguments)
     }
 
-    /// Runs `tc ARGUMENTS` in the namespace.
     pub fn tc(&self, arguments: &str) -> Result<()> {
         self.tool("tc", arguments).map(drop)
     }
@@ -146,7 +145,6 @@ impl Namespace {
         move_into(&self.file).with_context(|| format!("entering namespace {}", self.name))
     }
 
-    /// Starts a thread named `name` that does `work` in the namespace.
     pub fn spawn<T: Send + 'static>(
         &self,
         name: &str,
@@ -222,7 +220,6 @@ impl<T: Send + 'static> Running<T> {
         Ok(Running { ended, thread: Some(thread) })
     }
 
-    /// Ends it, and tells what came of it.
     pub fn end(mut self) -> Result<T> {
         self.ended.store(true, Ordering::Relaxed);
         joined(self.thread.take().context("a thread that has ended already")?)
@@ -245,7 +242,6 @@ pub struct Cable {
     pub left: Namespace,
     /// Has the NIC `right`, 10.0.0.2.
     pub right: Namespace,
-    /// The link-local addresses of both.
     pub link_local: [Ipv6Addr; 2],
 }
 

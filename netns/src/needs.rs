@@ -29,12 +29,9 @@ impl fmt::Display for Missing {
 
 impl std::error::Error for Missing {}
 
-/// A program and the Debian package that holds it.
 #[derive(Clone, Copy, Debug)]
 pub struct Tool {
-    /// Name of the executable.
     pub program: &'static str,
-    /// Debian package.
     pub package: &'static str,
 }
 

@@ -2,7 +2,7 @@
 //!
 //! What the program prints is collected, bounded, so that an error can quote the program's own words.
 
-use std::fs::{self, File};
+use std::fs;
 use std::io::Read;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -10,8 +10,6 @@ use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
-use nix::errno::Errno;
-use nix::pty::{OpenptyResult, Winsize, openpty};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
@@ -21,7 +19,6 @@ const HEED: Duration = Duration::from_secs(3);
 /// Most bytes kept of each output stream; an iperf3 report of a minute takes 1 MB.
 const KEPT_BYTES: usize = 16 << 20;
 
-/// A program at work.
 #[derive(Debug)]
 pub struct Process {
     child: Child,
@@ -30,19 +27,14 @@ pub struct Process {
     complaint: Option<Printed>,
 }
 
-/// How a program ended.
 #[derive(Debug)]
 pub struct Ending {
-    /// Exit code or signal.
     pub status: ExitStatus,
-    /// Standard output.
     pub output: String,
-    /// Standard error.
     pub complaint: String,
 }
 
 impl Process {
-    /// Starts `command`.
     pub fn start(mut command: Command) -> Result<Process> {
         let line = command_line(&command);
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
@@ -52,36 +44,18 @@ impl Process {
         Ok(Process { child, line, output, complaint })
     }
 
-    /// Starts `command` in a terminal of so many columns and lines; what it prints there is its output.
-    pub fn start_in_terminal(mut command: Command, [columns, lines]: [u16; 2]) -> Result<Process> {
-        let line = command_line(&command);
-        let size = Winsize { ws_col: columns, ws_row: lines, ws_xpixel: 0, ws_ypixel: 0 };
-        let OpenptyResult { master, slave } = openpty(&size, None).context("a terminal")?;
-        command
-            .env("TERM", "xterm-256color")
-            .stdin(slave.try_clone()?)
-            .stdout(slave.try_clone()?)
-            .stderr(slave);
-        let child = command.spawn().with_context(|| format!("`{line}` cannot be started"))?;
-        Ok(Process { child, line, output: Some(Printed::collect(File::from(master))), complaint: None })
-    }
-
-    /// The process id.
     pub fn pid(&self) -> u32 {
         self.child.id()
     }
 
-    /// Whether the program still runs.
     pub fn is_running(&mut self) -> Result<bool> {
         Ok(self.child.try_wait()?.is_none())
     }
 
-    /// Whether it has written `words` to its standard output.
     pub fn has_printed(&self, words: &str) -> bool {
         self.output.as_ref().is_some_and(|printed| text(&printed.kept).contains(words))
     }
 
-    /// Whether it has written `words` to its standard error.
     pub fn has_complained(&self, words: &str) -> bool {
         self.complaint.as_ref().is_some_and(|printed| text(&printed.kept).contains(words))
     }
@@ -115,14 +89,12 @@ impl Process {
         self.ending(status)
     }
 
-    /// Ends the program at once: it cannot notice.
     pub fn kill(mut self) -> Result<Ending> {
         self.child.kill()?;
         let status = self.child.wait()?;
         self.ending(status)
     }
 
-    /// Sends `signal` to the program.
     pub fn signal(&self, signal: Signal) -> Result<()> {
         Ok(kill(Pid::from_raw(i32::try_from(self.child.id())?), signal)?)
     }
@@ -185,11 +157,7 @@ impl Printed {
         let reader = thread::spawn(move || {
             let mut piece = vec![0; 64 << 10];
             loop {
-                let read = match stream.read(&mut piece) {
-                    // What a terminal says once its last program has ended.
-                    Err(error) if error.raw_os_error() == Some(Errno::EIO as i32) => return Ok(()),
-                    read => read?,
-                };
+                let read = stream.read(&mut piece)?;
                 if read == 0 {
                     return Ok(());
                 }
@@ -201,7 +169,6 @@ impl Printed {
         Printed { kept, reader }
     }
 
-    /// All of it, once the program has ended.
     fn whole(self) -> Result<String> {
         joined(self.reader)?;
         Ok(text(&self.kept))
@@ -224,7 +191,6 @@ fn resident_kilobytes(status: &str) -> Option<u64> {
     line.split_whitespace().next()?.parse().ok()
 }
 
-/// Runs `command` and returns its standard output.
 pub fn run(command: &mut Command) -> Result<String> {
     let line = command_line(command);
     let output =

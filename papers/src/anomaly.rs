@@ -10,7 +10,6 @@ use super::swept::one;
 use crate::device::ping_pong::{Moderation, Pair, Played, Truth};
 use crate::prelude::*;
 
-/// Pairs of machines.
 const SEEDS: u64 = 1_000;
 /// The paper's rounds that count, of each size, and where they end.
 const COUNTED: usize = 200;
@@ -21,7 +20,6 @@ const FALSE_NEGATIVES_MAX: f64 = 5.0;
 /// Least pairs of each kind: a judgement over fewer would say little.
 const PAIRS_MIN: f64 = 50.0;
 
-/// When NICs interrupt: names, and what the simulated ones do.
 const MODERATIONS: [(&str, Moderation); 6] = [
     ("at once", Moderation::None),
     ("20 µs after the last interrupt", Moderation::Fixed(20.0)),
@@ -31,7 +29,6 @@ const MODERATIONS: [(&str, Moderation); 6] = [
     ("20 µs after a packet of fewer than 256 bytes", Moderation::AfterShort(20.0, 256)),
 ];
 
-/// What became of the pairs of which the truth is clear.
 #[derive(Default)]
 struct Score {
     /// There is something: how often, and how often it was missed or taken for another.

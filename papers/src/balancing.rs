@@ -10,12 +10,10 @@ use super::setting;
 use super::streams::{PERIOD_SECONDS, Streamed, Streams};
 use crate::prelude::*;
 
-/// Longest that the guest may take.
 const LIMIT: Duration = Duration::from_secs(1_500);
 /// Rates of the NICs, in place of 100 Mbit/s and 1 Gbit/s.
 const RATES: [Bitrate; 2] = [Bitrate::mbit(10), Bitrate::mbit(100)];
 
-/// What joins the hosts.
 #[derive(Clone, Copy)]
 enum Joint {
     Bond(&'static str),
@@ -26,11 +24,9 @@ enum Joint {
 const JOINTS: [Joint; 4] =
     [Joint::Bundle("rr"), Joint::Bundle("tlb"), Joint::Bond("balance-rr"), Joint::Bond("balance-tlb")];
 
-/// A figure of a cell, and where it stands in the paper.
 type Figure = fn(&Streamed) -> f64;
 type Published = fn(&(f64, f64)) -> f64;
 
-/// A cell under each of them.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct Seen([Streamed; 4]);
 
@@ -42,7 +38,6 @@ pub(super) fn run(setting: &Setting) -> Result<Outcome> {
     Ok(outcome)
 }
 
-/// In the guest: the cells in their order.
 pub(super) fn measure(setting: &Setting) -> Result<Vec<Seen>> {
     let rates = RATES.into_iter().flat_map(|rate| [rate; CELLS_OF_RATE]);
     CELLS.iter().zip(rates).map(|(cell, rate)| see(setting, cell, rate)).collect()
@@ -70,7 +65,6 @@ impl Joint {
         }
     }
 
-    /// One of the paper's periods.
     fn stream(self, setting: &Setting, topology: &Topology, senders: usize) -> Result<Streamed> {
         let streams = Streams::periods(senders, 1);
         match self {

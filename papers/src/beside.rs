@@ -12,12 +12,10 @@ use super::parallel::{GAINS, Speeds, speeds};
 use super::setting;
 use super::way::{self, WAYS, Way};
 use crate::prelude::*;
-use crate::workload::npb::exchange::Class;
+use crate::workload::exchange::Class;
 use crate::workload::returned;
 
-/// Modules that the guest's kernel needs.
 pub(super) const MODULES: [&str; 2] = ["bonding", "sch_netem"];
-/// Longest that the guest may take.
 const LIMIT: Duration = Duration::from_secs(1_200);
 /// Rate of a link: emulated processors fill two of them, both ways.
 const RATE: Bitrate = Bitrate::mbit(5);
@@ -32,27 +30,21 @@ const REORDERED: f64 = 1.2;
 /// Where a larger share of the guest's processors was busy under the bundle, they were the limit, and its links are not judged.
 const BUSY_MOST: f64 = 0.9;
 
-/// What one way showed between two hosts.
 #[derive(Debug, Serialize, Deserialize)]
 struct Streamed {
     /// What came back each second, in 10^6 bytes.
     returned: Vec<f64>,
     /// Frames that the sending host sent and received for 10^9 bytes.
     packets: [f64; 2],
-    /// Which share of the processors was busy with both directions.
     busy: f64,
 }
 
-/// What one way showed among the nodes.
 #[derive(Debug, Serialize, Deserialize)]
 struct Replayed {
-    /// How fast each kernel is, by its name.
     kernels: Vec<(String, f64)>,
-    /// Which share of the processors was busy with all of them.
     busy: f64,
 }
 
-/// What each way showed.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct Seen {
     streamed: [Streamed; 3],
@@ -66,7 +58,6 @@ pub(super) fn run(setting: &Setting) -> Result<Outcome> {
     Ok(outcome)
 }
 
-/// In the guest: what each way shows.
 pub(super) fn measure(setting: &Setting) -> Result<Seen> {
     let topology = way::moderated_hosts(2, RATE)?;
     let [single, bonding, bundle] = WAYS.map(|way| stream(setting, &topology, way).context(way.label()));
@@ -95,8 +86,7 @@ fn stream(setting: &Setting, topology: &Topology, way: Way) -> Result<Streamed> 
 fn replay(setting: &Setting, topology: &Topology, way: Way) -> Result<Replayed> {
     let _step = progress::step(&format!("{}: {NODES} nodes", way.label()));
     let joined = way.join(setting, topology)?;
-    let (speeds, busy): (Speeds, f64) =
-        busy_during(|| speeds(setting, topology, &joined.addresses, Class::W))?;
+    let (speeds, busy): (Speeds, f64) = busy_during(|| speeds(topology, &joined.addresses, Class::W))?;
     joined.end()?;
     let kernels = speeds.into_iter().map(|(kernel, speed)| (kernel.name().to_string(), speed)).collect();
     Ok(Replayed { kernels, busy })
@@ -211,7 +201,6 @@ fn judge_kernels(outcome: &mut Outcome, replayed: &[Replayed; 3]) {
     }
 }
 
-/// How busy processors were, in words.
 fn percent(busy: f64) -> String {
     format!("{:.0} % of the guest's processors were busy", 100.0 * busy)
 }

@@ -12,7 +12,6 @@ pub(super) const RI2N: f64 = 214.0;
 const RATIO_MIN: f64 = 1.95;
 /// Seconds of a run for each round: three are the paper's.
 const SECONDS_OF_ROUND: usize = 40;
-/// Where connections end.
 pub(super) const PORT: u16 = 7_510;
 
 pub(super) fn run(setting: &Setting) -> Result<Outcome> {
@@ -48,7 +47,6 @@ pub(super) fn beside(own: &Samples, single: &Samples) -> Samples {
     Samples::new("times", own.values().iter().map(|own| own / single.median()).collect())
 }
 
-/// The paper's figure 3.
 fn figure(single: &[f64], both: &[f64]) -> Picture {
     let points =
         |values: &[f64]| (1..).zip(values).map(|(second, value)| (f64::from(second), *value)).collect();
@@ -124,13 +122,11 @@ pub(super) fn run_acks(setting: &Setting) -> Result<Outcome> {
     Ok(outcome)
 }
 
-/// TCP's segments that the first host has sent and received.
 fn segments(topology: &Topology) -> Result<[u64; 2]> {
     let counter = |name| counters::protocol(topology.host(0), "Tcp", name);
     Ok([counter("OutSegs")?, counter("InSegs")?])
 }
 
-/// The cells that a bundle has sent and received, heartbeats included.
 fn cells(bundle: &Bundle<'_>) -> Result<[u64; 2]> {
     let status = bundle.status()?;
     let sum = |count: fn(&tabane_kit::status::PathStatus) -> u64| {

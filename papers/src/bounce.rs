@@ -15,7 +15,6 @@ use crate::device::oc48;
 use crate::device::sender::MESSAGE_MAX;
 use crate::prelude::*;
 
-/// Bytes of a message.
 const SIZES: [usize; 7] = [213, 1_024, SHORT, 9_216, 16_384, 32_768, MESSAGE_MAX];
 const SHORT: usize = 4_096;
 /// Published gains in percent: 3 or 4 clusters at 4 KB, and at 64 KB.
@@ -29,16 +28,13 @@ const WORTH: f64 = 4.0;
 
 /// Bytes of a frame in a sealed cell, at an MTU of 1,500.
 const PIECE: usize = 1_406;
-/// Bytes of the frames that are measured.
 const FRAMES: [usize; 6] = [2_048, SHORT, 8_192, 16_384, 32_768, 65_536];
 /// How many more rounds than of other figures: one takes a few milliseconds.
 const ROUNDS: usize = 3;
 const DEVICE: &str = "bounce";
 
-/// What is copied, and the pieces that are then copied first.
 const COPIES: [(&str, usize); 3] = [("k = 3", 3), ("k = 4", 4), ("all", usize::MAX)];
 
-/// Gains in percent under a way of reclaim: for each size, those of [`COPIES`].
 fn gains(reclaim: Method) -> [[f64; COPIES.len()]; SIZES.len()] {
     SIZES.map(|size| {
         let run = |fragments| send(&oc48::FREEBSD, reclaim, &fragments, size).kpps();
@@ -130,7 +126,6 @@ fn push(outcome: &mut Outcome, what: String, gains: Vec<f64>) {
     }
 }
 
-/// What a copy of the first pieces gains over none.
 fn gain_of(costs: &Costs, bytes: usize, first: usize) -> Option<f64> {
     let took = |first| {
         let trial = Costs::trials().find(|trial| (trial.bytes, trial.first) == (bytes, first))?;
@@ -144,7 +139,6 @@ fn gain_of(costs: &Costs, bytes: usize, first: usize) -> Option<f64> {
 // The driver sends each packet's header with a payload that lies in one piece, whatever was to be sent: so the card has
 // little to gather, and the protocols all of their work. Linux has every packet in one piece.
 
-/// Bytes of a message.
 const GATHERED: [usize; 5] = [2_048, 4_096, MIDDLE, 32_768, MESSAGE_MAX];
 const MIDDLE: usize = 16_384;
 /// Published, in percent: what one piece gains at 64 KB, and how far it stays behind Linux at 16 KB.

@@ -8,7 +8,6 @@ use std::process::{self, Command};
 
 use anyhow::{Context, Result};
 
-/// Where groups are made.
 const ROOT: &str = "/sys/fs/cgroup";
 /// Where version 1 has the controller of processors.
 const PROCESSORS: &str = "/sys/fs/cgroup/cpu";
@@ -53,7 +52,6 @@ impl Cgroup {
         Ok(Cgroup { path })
     }
 
-    /// Takes a process in that runs.
     pub fn add(&self, pid: u32) -> Result<()> {
         write(&self.path.join("cgroup.procs"), &pid.to_string())
     }

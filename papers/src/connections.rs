@@ -3,7 +3,7 @@
 //! The NIC is simulated. Beside it, measured in the same run: Ethernet, a veth shaped to 1 Gbit/s, and a window of memory, each
 //! message when the one before it on its connection was answered.
 
-use super::memory::{self, Hosts, Speed};
+use super::memory::{self, Hosts};
 use super::swept::{self, Swept, add_round, exchange, is_about};
 use crate::device::exchange::{WITH_BUG, WITHOUT_BUG};
 use crate::prelude::*;
@@ -69,7 +69,7 @@ fn medians(swept: &[Swept]) -> Vec<f64> {
 }
 
 fn measure(setting: &Setting, outcome: &mut Outcome) -> Result<()> {
-    for (size, with_bug, published) in PUBLISHED {
+    for (size, _, published) in PUBLISHED {
         let flags = flags(size);
         let flags = flags.each_ref().map(String::as_str);
         let ethernet = swept::sweep_ethernet(setting, 1_500, &flags)?;
@@ -78,72 +78,41 @@ fn measure(setting: &Setting, outcome: &mut Outcome) -> Result<()> {
             let what = format!("{size} KB x {count} over 1 Gbit/s");
             outcome.compared(what, &[("Ethernet", published)], own.megabytes());
         }
-        for speed in Speed::wanted(setting) {
-            let swept = memory::sweep(setting, *speed, &flags)?;
-            let own = medians(&swept);
-            for (place, count) in COUNTS.into_iter().enumerate() {
-                let (bug, predicted) = (with_bug[place], (size == 64).then_some(FLAT));
-                let published = match speed {
-                    Speed::Own => predicted.map(|value| ("predicted", value)),
-                    Speed::Throttled => Some(("", bug)),
-                };
-                let (name, megabytes) =
-                    (format!("{size} KB x {count} {}", speed.words()), swept[place].megabytes());
-                let ratio = published.map(|(of, value)| (of, value / published_beside(size, place)));
-                let ratios = megabytes.values().iter().map(|own| own / beside[place]).collect();
-                outcome.compared(&name, published.as_slice(), megabytes);
-                outcome.compared(
-                    format!("{name}, of Ethernet"),
-                    ratio.as_slice(),
-                    Samples::new("times", ratios),
-                );
-            }
-            judge(outcome, *speed, size, &own, &beside);
+        let swept = memory::sweep(setting, &flags)?;
+        let own = medians(&swept);
+        for (place, count) in COUNTS.into_iter().enumerate() {
+            let predicted = (size == 64).then_some(("predicted", FLAT));
+            let (name, megabytes) = (format!("{size} KB x {count} over mem"), swept[place].megabytes());
+            let ratio = predicted.map(|(of, value)| (of, value / published[place]));
+            let ratios = megabytes.values().iter().map(|own| own / beside[place]).collect();
+            outcome.compared(&name, predicted.as_slice(), megabytes);
+            outcome.compared(format!("{name}, of Ethernet"), ratio.as_slice(), Samples::new("times", ratios));
         }
+        judge(outcome, size, &own, &beside);
     }
     Ok(())
 }
 
-fn published_beside(size: usize, place: usize) -> f64 {
-    PUBLISHED.iter().find(|(other, ..)| *other == size).map_or(f64::NAN, |(.., ethernet)| ethernet[place])
-}
-
-/// Adds what the paper finds, or expects without the bug, of messages of so many KB.
-fn judge(outcome: &mut Outcome, speed: Speed, size: usize, own: &[f64], ethernet: &[f64]) {
-    let times: Vec<f64> = own.iter().zip(ethernet).map(|(own, ethernet)| own / ethernet).collect();
-    let because = format!(
-        "sixteen have {:.0} % of one, over Ethernet {:.0} %; {} times Ethernet",
-        kept(own),
-        kept(ethernet),
-        times.iter().map(|times| format!("{times:.2}")).collect::<Vec<_>>().join(", ")
-    );
-    match (speed, size) {
-        (Speed::Throttled, 1) => outcome.finding(
-            "measured with the bug's rates: messages of 1 KB lose less by more connections than over Ethernet, \
-             and sixteen are about as fast",
-            kept(own) > kept(ethernet) && is_about(times[COUNTS.len() - 1], 1.0),
-            because,
-        ),
-        (Speed::Throttled, _) => outcome.finding(
-            "measured with the bug's rates: messages of 64 KB lose more than half by more connections",
-            kept(own) < 50.0,
-            because,
-        ),
-        (Speed::Own, 64) => outcome.finding(
+/// Adds what the paper expects without the bug of messages of 64 KB, and what is wanted of both sizes.
+fn judge(outcome: &mut Outcome, size: usize, own: &[f64], ethernet: &[f64]) {
+    if size == 64 {
+        let times: Vec<f64> = own.iter().zip(ethernet).map(|(own, ethernet)| own / ethernet).collect();
+        outcome.finding(
             "measured without the bug: from two connections on messages of 64 KB go at eight times the rate of Ethernet",
             times[1..].iter().all(|times| *times >= WIRES),
-            because,
-        ),
-        (Speed::Own, _) => {}
+            format!(
+                "sixteen have {:.0} % of one, over Ethernet {:.0} %; {} times Ethernet",
+                kept(own),
+                kept(ethernet),
+                times.iter().map(|times| format!("{times:.2}")).collect::<Vec<_>>().join(", ")
+            ),
+        );
     }
-    if speed == Speed::Own {
-        let id = format!("P3.conns.kept_of_the_most_percent_at_{size}_KB");
-        let most = own.iter().copied().fold(f64::NEG_INFINITY, f64::max);
-        outcome.verdicts.push(Verdict::at_least(&id, 100.0 * own[COUNTS.len() - 1] / most, KEPT_MIN));
-    }
+    let id = format!("P3.conns.kept_of_the_most_percent_at_{size}_KB");
+    let most = own.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+    outcome.verdicts.push(Verdict::at_least(&id, 100.0 * own[COUNTS.len() - 1] / most, KEPT_MIN));
 }
 
-/// What the probe measures at messages of so many KB.
 fn flags(size: usize) -> [String; 7] {
     let counts = COUNTS.map(|count| count.to_string()).join(",");
     ["--answered", "--protocols", "tcp", "--sizes", &(size << 10).to_string(), "--connections", &counts]
@@ -176,7 +145,7 @@ pub(super) fn run_polls(setting: &Setting) -> Result<Outcome> {
     for _ in 0..setting.rounds {
         for ((_, micros, in_time), swept) in WAYS.into_iter().zip(&mut swept) {
             let interval = Duration::from_micros(micros);
-            let hosts = Hosts { interval, in_time, ..Hosts::two(Speed::Own) };
+            let hosts = Hosts { interval, in_time, ..Hosts::two() };
             hosts.measure(setting, |topology| {
                 add_round(swept, setting, topology, bundle::address(1), &flags)
             })?;

@@ -95,7 +95,6 @@ fn figure(by_load: &Series, by_history: &Series) -> Picture {
     Picture::new("P0-figure-10", "P0, figure 10: a sender that starts before three others", 2, &panels)
 }
 
-/// Where a sender's line runs that has link `link`: beside those of the others.
 fn level(link: usize, sender: usize) -> f64 {
     (link + 1) as f64 + (sender as f64 - 1.5) * 0.06
 }

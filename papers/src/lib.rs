@@ -22,7 +22,6 @@ mod bidirectional;
 mod bounce;
 pub mod cgroup;
 mod connections;
-mod course;
 pub mod device;
 mod latecomers;
 mod matrix;
@@ -44,7 +43,6 @@ mod sending;
 mod setting;
 mod sizes;
 mod skew;
-mod slot_device;
 mod streams;
 mod summary;
 mod swept;
@@ -57,10 +55,9 @@ use std::process::ExitCode;
 use clap::ValueEnum;
 
 use crate::prelude::*;
-use course::Course;
 use setting::Emulated;
 pub use setting::Options;
-use tabane_kit::prerequisites::{BONNIE, GANESHA, MPIRUN, NFS_CAT};
+use tabane_kit::prerequisites::{BONNIE, GANESHA, NFS_CAT};
 
 /// A measurement of a paper.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -155,10 +152,8 @@ impl Experiment {
         help.unwrap_or_default()
     }
 
-    fn tools(self, npb: bool) -> &'static [Tool] {
+    fn tools(self) -> &'static [Tool] {
         match self {
-            Experiment::Parallel if npb => &[MPIRUN],
-            Experiment::Programs if npb => &[MPIRUN, ETHTOOL, GANESHA, NFS_CAT],
             Experiment::Programs => &[ETHTOOL, GANESHA, NFS_CAT],
             Experiment::Sizes | Experiment::Mtus | Experiment::Connections => &[ETHTOOL],
             Experiment::Nfs => &[BONNIE, QEMU, MODPROBE, BUSYBOX],
@@ -167,34 +162,6 @@ impl Experiment {
             Experiment::Acks | Experiment::Rates => &[IPERF3],
             _ => &[],
         }
-    }
-
-    /// How long it takes with three rounds on two processors, in seconds.
-    fn seconds(self) -> u64 {
-        match self {
-            Experiment::Sending | Experiment::Acks | Experiment::Mtus => 30,
-            Experiment::Base => 60,
-            Experiment::Matrix => 370,
-            Experiment::Budget => 90,
-            Experiment::Balancing => 440,
-            Experiment::Skew => 75,
-            Experiment::Policies => 140,
-            Experiment::Reclaim => 125,
-            Experiment::Gathering | Experiment::Bounce | Experiment::Anomaly => 1,
-            Experiment::Bidirectional => 240,
-            Experiment::Parallel => 160,
-            Experiment::Beside => 245,
-            Experiment::Nfs => 260,
-            Experiment::Programs => 85,
-            Experiment::Systems | Experiment::Scaling | Experiment::Rates | Experiment::RoundTrips => 40,
-            Experiment::Sizes | Experiment::Connections => 50,
-            Experiment::Polls => 20,
-            Experiment::Packet => 10,
-        }
-    }
-
-    fn planned(self) -> Duration {
-        Duration::from_secs(self.seconds())
     }
 
     fn is_of(self, paper: &str) -> bool {
@@ -232,7 +199,6 @@ impl Experiment {
         }
     }
 
-    /// In the guest: measures, and hands the figures over.
     fn hand_over(self, setting: &Setting) -> Result<()> {
         match self {
             Experiment::Balancing => setting.guest.hand_over(&Emulated::of(balancing::measure(setting)?)?),
@@ -242,7 +208,6 @@ impl Experiment {
     }
 }
 
-/// Writes a page, in directories that need not be there.
 fn write(path: &Path, text: &str) -> Result<()> {
     path.parent()
         .map_or(Ok(()), fs::create_dir_all)
@@ -250,39 +215,31 @@ fn write(path: &Path, text: &str) -> Result<()> {
         .with_context(|| format!("writing {}", path.display()))
 }
 
-/// Repeats the measurements.
 pub fn run(options: &Options) -> Result<ExitCode> {
     let Options { common, rounds, markdown, guest, .. } = options;
-    let setting = Setting {
-        daemon: common.daemon()?,
-        guest: guest.clone(),
-        npb: options.npb.clone(),
-        rounds: *rounds,
-        seconds: options.seconds,
-        throttle: options.throttle,
-    };
+    let setting =
+        Setting { daemon: common.daemon()?, guest: guest.clone(), rounds: *rounds, seconds: options.seconds };
     let chosen = options.chosen();
     if guest.is_inside() {
         return chosen.iter().try_for_each(|of| of.hand_over(&setting)).map(|()| ExitCode::SUCCESS);
     }
     let mut report = Report::new("papers", common.seed);
     let commit = report.machine().commit.clone();
-    let mut course = Course::new(options.manner(), chosen.iter().map(|of| of.planned()).sum());
+    let manner = options.manner();
     let (mut found, mut failed) = (Vec::new(), Vec::new());
     for experiment in &chosen {
         let id = experiment.id();
-        let kept = options.resume.then(|| course.kept(&id)).flatten();
-        let measured = kept.is_none();
-        let title = format!("{id}: {}; {}", experiment.title(), course.left());
+        let kept = options.resume.then(|| Outcome::kept(&id, &manner)).flatten();
+        let title = format!("{id}: {}", experiment.title());
         let _step = progress::step_within(&title, progress::STEP_MAX * u32::try_from(*rounds)?);
         match kept.map_or_else(|| experiment.run(&setting), Ok) {
             Ok(mut outcome) => {
                 outcome.commit = outcome.commit.or_else(|| commit.clone());
-                found.push((*experiment, course.keep(&id, outcome)));
+                outcome.keep(&id, &manner);
+                found.push((*experiment, outcome));
             }
             Err(error) => failed.push(format!("{id}: {}", progress::failed(&id, &error))),
         }
-        course.done(experiment.planned(), measured);
     }
     summary::write(&mut report, &found);
     failed.iter().for_each(|why| report.show(format!("  failed: {why}")));

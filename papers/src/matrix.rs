@@ -6,10 +6,8 @@ use super::streams::{PERIOD_SECONDS, Streamed, Streams};
 use crate::cgroup::Cgroup;
 use crate::prelude::*;
 
-/// The policies, in the order of the published figures.
 const POLICIES: [&str; 2] = ["rr", "tlb"];
 
-/// A cell of the paper's table.
 pub(super) struct Cell {
     rate: Bitrate,
     pub(super) senders: usize,
@@ -32,7 +30,6 @@ pub(super) const CELLS: [Cell; 6] = [
     cell(GIGABIT, 3, 3, (425.0, 99.9), (724.0, 27.8)),
     cell(GIGABIT, 4, 2, (656.0, 96.5), (764.0, 31.5)),
 ];
-/// Cells of each rate.
 pub(super) const CELLS_OF_RATE: usize = 3;
 
 /// As fast as one another: within a tenth.
@@ -44,7 +41,6 @@ const SLOWER: f64 = 0.95;
 /// From here on the CPU is the limit, in percent of it.
 const CPU_FULL: f64 = 95.0;
 
-/// Round robin and load balancing in one cell.
 pub(super) type Pair<'a> = [&'a Streamed; 2];
 
 pub(super) fn run(setting: &Setting) -> Result<Outcome> {
@@ -114,7 +110,6 @@ pub(super) fn judge(outcome: &mut Outcome, who: &str, pairs: &[Pair<'_>], rates:
     );
 }
 
-/// A figure under both policies, cell by cell, in percent.
 fn two(pairs: &[Pair<'_>], figure: impl Fn(&Streamed) -> f64) -> String {
     let of = |which: usize| pairs.iter().map(|pair| figure(pair[which])).collect::<Vec<_>>();
     let list = |figures: Vec<f64>| {
@@ -189,9 +184,7 @@ pub(super) fn run_base(setting: &Setting) -> Result<Outcome> {
 
 /// Percent of a processor.
 const BUDGETS: [u32; 4] = [100, 50, 25, 10];
-/// The cells: senders and NICs of 1 Gbit/s.
 const BUDGETED: [(usize, usize); 2] = [(3, 3), (4, 2)];
-/// Length of a run.
 const SECONDS: usize = 5;
 
 pub(super) fn run_budget(setting: &Setting) -> Result<Outcome> {

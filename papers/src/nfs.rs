@@ -14,7 +14,6 @@ use crate::prelude::*;
 use crate::workload::bonnie::{self, Figures, Phase, Sides};
 use crate::workload::nfs;
 
-/// Modules that the guest's kernel needs.
 const MODULES: [&str; 3] = ["bonding", "nfsd", "nfsv4"];
 /// Longest that the guest may take to boot and to end, and for each run of bonnie++.
 const BOOT_MAX: Duration = Duration::from_secs(300);
@@ -29,13 +28,10 @@ const NEARLY_DOUBLE: f64 = 1.75;
 /// Share of a link's rate from which NFS fills it.
 const FILLED: f64 = 0.85;
 
-/// Those of them that have two links.
 const OVER_TWO: [usize; 2] = [1, 2];
 
-/// Whose share of the CPU in a phase, in percent.
 type Share = fn(&Phase) -> f64;
 
-/// A phase of bonnie++ in the paper.
 struct Published {
     what: &'static str,
     phase: fn(&Figures) -> Phase,
@@ -70,7 +66,6 @@ pub(super) fn run(setting: &Setting) -> Result<Outcome> {
     Ok(outcome)
 }
 
-/// In the guest: what each way shows, round after round.
 pub(super) fn measure(setting: &Setting) -> Result<[Vec<Figures>; 3]> {
     // The kernel bounds what waits to be written by the machine's memory, not by the group's.
     fs::write("/proc/sys/vm/dirty_bytes", (CLIENT_MEGABYTES << 18).to_string()).context("dirty_bytes")?;
@@ -99,7 +94,6 @@ fn see(setting: &Setting, topology: &Topology, way: Way) -> Result<Vec<Figures>>
 }
 
 impl Published {
-    /// The speeds of one way, in 10^6 bytes per second.
     fn speeds(&self, rounds: &[Figures]) -> Samples {
         Samples::new("MB/s", rounds.iter().map(|figures| (self.phase)(figures).mb_per_second).collect())
     }
@@ -185,7 +179,6 @@ fn limit(mb_per_second: f64) -> String {
     format!("{limit} were the limit, for writing filled one to {:.0} %", 100.0 * share)
 }
 
-/// Figures with their names.
 fn list(figures: &[(&str, Samples)], digits: usize) -> String {
     figures.iter().map(|(what, own)| format!("{what} {}", spread(own, digits))).collect::<Vec<_>>().join(", ")
 }
@@ -194,7 +187,6 @@ fn list(figures: &[(&str, Samples)], digits: usize) -> String {
 mod tests {
     use super::*;
 
-    /// A round in which all phases are as fast, and keep the machine as busy.
     fn round(mb_per_second: f64, busy_percent: f64) -> Vec<Figures> {
         let phase = Phase { mb_per_second, busy_percent, client_percent: 1.0, server_percent: 1.0 };
         vec![Figures { write: phase, rewrite: phase, read: phase }]

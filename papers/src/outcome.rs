@@ -4,36 +4,34 @@ use std::borrow::Cow;
 
 use crate::prelude::*;
 
+/// Where outcomes are kept as soon as they are there, so that a run goes on after an interruption.
+const DIRECTORY: &str = "target/lab/papers";
+
 /// The median, and the lowest and the highest where there are several, as a finding names them.
 pub(super) fn spread(own: &Samples, digits: usize) -> String {
     let [median, low, high] = [own.median(), own.min(), own.max()].map(|value| format!("{value:.digits$}"));
     if own.values().len() > 1 { format!("{median} ({low} to {high})") } else { median }
 }
 
-/// How many times as much `own` is as `base`, round by round.
 pub(super) fn times(own: &Samples, base: &Samples) -> Samples {
     let pairs = own.values().iter().zip(base.values());
     Samples::new("times", pairs.map(|(own, base)| own / base).collect())
 }
 
-/// What was measured of one experiment.
 #[derive(Debug, Default, Serialize, Deserialize)]
 pub(super) struct Outcome {
     pub(super) rows: Vec<Row>,
     /// What is compared, in columns side by side.
     pub(super) grids: Vec<Grid>,
-    /// The paper's figures, drawn anew.
     pub(super) pictures: Vec<Picture>,
     pub(super) findings: Vec<Finding>,
     /// What has to be known of how it was measured.
     pub(super) remarks: Vec<Cow<'static, str>>,
     /// What this project wants of itself.
     pub(super) verdicts: Vec<Verdict>,
-    /// At which commit it was measured.
     pub(super) commit: Option<String>,
 }
 
-/// A table of numbers under a title.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct Grid {
     /// What the numbers are, with their unit.
@@ -43,7 +41,6 @@ pub(super) struct Grid {
     pub(super) rows: Vec<(String, Vec<Option<f64>>)>,
 }
 
-/// One quantity.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct Row {
     pub(super) what: String,
@@ -52,11 +49,9 @@ pub(super) struct Row {
     pub(super) own: Samples,
 }
 
-/// Where own figures come from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(super) enum Source {
-    /// From this machine.
     Measured,
     /// From a machine that is made up (`crate::device`).
     Simulated,
@@ -71,7 +66,6 @@ impl Source {
     }
 }
 
-/// A figure of a paper.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct Published {
     /// What had it, where the paper compares several; else empty.
@@ -79,18 +73,35 @@ pub(super) struct Published {
     pub(super) value: f64,
 }
 
-/// What a paper found, and whether it is found here.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct Finding {
     pub(super) sentence: String,
     /// Nothing where it cannot be judged.
     pub(super) holds: Option<bool>,
-    /// The figures that decide.
     pub(super) because: String,
 }
 
+/// An outcome with the options by which it was measured, which have to be the same for it to be taken.
+type Kept<O> = (String, O);
+
+fn path(id: &str) -> PathBuf {
+    Path::new(DIRECTORY).join(format!("{id}.json"))
+}
+
 impl Outcome {
-    /// Adds a quantity for which the paper has one figure.
+    pub(super) fn kept(id: &str, manner: &str) -> Option<Outcome> {
+        let (own, outcome): Kept<Outcome> = serde_json::from_str(&fs::read_to_string(path(id)).ok()?).ok()?;
+        (own == manner).then_some(outcome)
+    }
+
+    /// Keeps it; where that is not possible, it cannot be resumed, and nothing else is lost.
+    pub(super) fn keep(&self, id: &str, manner: &str) {
+        let kept: Kept<&Outcome> = (manner.to_owned(), self);
+        if let Ok(text) = serde_json::to_string(&kept) {
+            let _ = fs::create_dir_all(DIRECTORY).and_then(|()| fs::write(path(id), text));
+        }
+    }
+
     pub(super) fn row(&mut self, what: impl Into<String>, published: f64, own: Samples) {
         self.compared(what, &[("", published)], own);
     }
@@ -127,7 +138,6 @@ impl Outcome {
         self.findings.push(Finding { sentence: sentence.to_string(), holds: holds.into(), because });
     }
 
-    /// Adds a table of numbers.
     pub(super) fn grid(&mut self, title: &str, columns: &[&str], rows: Vec<(String, Vec<Option<f64>>)>) {
         let columns = columns.iter().map(ToString::to_string).collect();
         self.grids.push(Grid { title: title.to_string(), columns, rows });
@@ -135,7 +145,6 @@ impl Outcome {
 }
 
 impl Finding {
-    /// What became of it.
     pub(super) fn word(&self) -> &'static str {
         match self.holds {
             Some(true) => "holds",

@@ -10,22 +10,18 @@ use std::time::Instant;
 use tabane_io::{Link, MemLink, MemSpec, ReceiveBuffer, Sent};
 use tabane_shm_ring::{MESSAGE_MAX, Shape};
 
-use super::memory::{Hosts, INTERVAL, Speed};
+use super::memory::{Hosts, INTERVAL, RING};
 use super::swept::{self, one};
 use crate::device::exchange::{WITH_BUG, WITHOUT_BUG};
 use crate::prelude::*;
-use crate::slot_device::RING;
 
-/// Bytes of a message.
 const MESSAGE: usize = 8_192;
 const MTU: usize = 65_536;
-/// Of a simulated run.
 const MESSAGES: usize = 200;
 /// Bytes of a unit that are compared: the paper's, this project's, the largest.
 const UNITS: [usize; 3] = [512, 4_096, 65_536];
 /// Bytes of a cell in units of 512 B, of which two hold one.
 const CELL: usize = 1_016;
-/// How often a packet is written and read.
 const REPEATS: usize = 2_000;
 /// How long both ends of a window may take to see each other.
 const MEET_WITHIN: Duration = Duration::from_secs(10);
@@ -57,7 +53,6 @@ pub(super) fn run(setting: &Setting) -> Result<Outcome> {
     Ok(outcome)
 }
 
-/// Adds the parts of a packet's way through a window of this machine.
 fn one_way(setting: &Setting, outcome: &mut Outcome) -> Result<()> {
     let none = || Samples::new("µs", Vec::new());
     let [mut write, mut read, mut rest, mut whole] = [(); 4].map(|()| none());
@@ -86,7 +81,7 @@ fn one_way(setting: &Setting, outcome: &mut Outcome) -> Result<()> {
 
 /// Microseconds, in the median.
 fn round_trip(setting: &Setting) -> Result<f64> {
-    Hosts::two(Speed::Own).measure(setting, |topology| {
+    Hosts::two().measure(setting, |topology| {
         let there = bundle::address(1);
         let probe = Probe::start(&setting.daemon, topology.host(0), topology.host(1), there)?;
         let report = probe.measure(&["rtt", &there.to_string()], &["--sizes", &MESSAGE.to_string()])?;
@@ -148,7 +143,7 @@ fn through_window() -> Result<[Duration; 2]> {
 fn by_unit(setting: &Setting, outcome: &mut Outcome) -> Result<()> {
     let flags = ["--answered", "--protocols", "tcp", "--sizes", "65536"];
     for unit in UNITS {
-        let hosts = Hosts { unit, ..Hosts::two(Speed::Own) };
+        let hosts = Hosts { unit, ..Hosts::two() };
         let swept = hosts
             .measure(setting, |topology| swept::through(setting, topology, bundle::address(1), &flags))?;
         let own = swept.first().context("nothing was measured")?;

@@ -1,24 +1,20 @@
 //! P2.npb: parallel programs over one link and over a bundle of two, on 4 and on 8 nodes (figure 4).
 //!
-//! The paper runs the NAS Parallel Benchmarks. No package holds them: unless `--npb` names where their programs are, their
-//! exchange is replayed ([`crate::workload::npb::exchange`]). The nodes share this machine's processors, so their links
+//! The paper runs the NAS Parallel Benchmarks. No package holds them, so their exchange is replayed
+//! ([`crate::workload::exchange`]). The nodes share this machine's processors, so their links
 //! are slower than the paper's, lest the processors be the limit; `ep`, which only computes, shows whether they are.
 
 use std::sync::Arc;
 
-use tabane_kit::workload::mpi::Mpi;
 use tabane_sim::topology::Link;
 
 use super::way::{self, Way};
 use super::{replay, swept};
 use crate::prelude::*;
-use crate::workload::npb;
-use crate::workload::npb::exchange::{Class, Kernel};
+use crate::workload::exchange::{Class, Kernel};
 use crate::workload::ranks::Ranks;
 
-/// The paper's numbers of nodes.
 pub(super) const NODES: [usize; 2] = [4, 8];
-/// Rates of their links.
 const RATES: [Bitrate; 2] = [Bitrate::mbit(50), Bitrate::mbit(25)];
 /// Published speeds relative to a single link: of bonding and of RI2N, on 4 and on 8 nodes.
 type Published = [[f64; 2]; 2];
@@ -29,15 +25,13 @@ const CG: Published = [[0.94, 1.03], [0.85, 1.16]];
 pub(super) const GAINS: f64 = 1.02;
 /// How far the ratio of what only computes may be from one: all hosts share this machine.
 pub(super) const ALIKE: f64 = 0.1;
-/// How long a kernel's exchange is replayed, at least.
 const REPLAYED: Duration = Duration::from_secs(1);
 
-/// Speeds of the kernels that run on so many nodes.
 pub(super) type Speeds = Vec<(Kernel, f64)>;
 
 pub(super) fn run(setting: &Setting) -> Result<Outcome> {
     let mut outcome = Outcome::default();
-    let (mut exchanging, mut computing, mut four) = (Vec::new(), Vec::new(), Vec::new());
+    let (mut exchanging, mut computing) = (Vec::new(), Vec::new());
     for (place, (nodes, rate)) in NODES.into_iter().zip(RATES).enumerate() {
         let [single, both] = measure(setting, nodes, rate)?;
         let mut rows = Vec::new();
@@ -55,11 +49,6 @@ pub(super) fn run(setting: &Setting) -> Result<Outcome> {
         }
         let title = format!("{nodes} nodes: times as fast as with one link (figure 4)");
         outcome.grid(&title, &["bonding, published", "RI2N, published", "bundle"], rows);
-        if place == 0 {
-            four = single;
-        } else {
-            scaling(&mut outcome, &four, &both);
-        }
     }
     outcome.finding(
         "3.2: what exchanges data gains by a second link, if the order is restored",
@@ -71,11 +60,9 @@ pub(super) fn run(setting: &Setting) -> Result<Outcome> {
         computing.iter().all(|(_, ratio)| (ratio.median() - 1.0).abs() <= ALIKE),
         list("one link", &computing),
     );
-    if setting.npb.is_none() {
-        outcome.remarks.push(
-            "the kernels' exchange is replayed, without what they compute: whole programs gain less".into(),
-        );
-    }
+    outcome.remarks.push(
+        "the kernels' exchange is replayed, without what they compute: whole programs gain less".into(),
+    );
     Ok(outcome)
 }
 
@@ -87,7 +74,7 @@ fn measure(setting: &Setting, nodes: usize, rate: Bitrate) -> Result<[Vec<(Kerne
         for (way, seen) in [Way::Single, Way::Bundle].into_iter().zip(&mut seen) {
             let _step = progress::step(&format!("round {round}: {nodes} nodes, {}", way.label()));
             let joined = way.join(setting, &topology)?;
-            for (kernel, speed) in speeds(setting, &topology, &joined.addresses, Class::A)? {
+            for (kernel, speed) in speeds(&topology, &joined.addresses, Class::A)? {
                 match seen.iter_mut().find(|(known, _)| *known == kernel) {
                     Some((_, samples)) => Samples::push(samples, speed),
                     None => seen.push((kernel, Samples::new("per second", vec![speed]))),
@@ -99,20 +86,11 @@ fn measure(setting: &Setting, nodes: usize, rate: Bitrate) -> Result<[Vec<(Kerne
     Ok(seen)
 }
 
-/// How fast each kernel is: the programs of the suite where they are there, else what they exchange.
-pub(super) fn speeds(
-    setting: &Setting,
-    topology: &Topology,
-    addresses: &[IpAddr],
-    class: Class,
-) -> Result<Speeds> {
+/// How fast the exchange of each kernel is replayed.
+pub(super) fn speeds(topology: &Topology, addresses: &[IpAddr], class: Class) -> Result<Speeds> {
     let nodes = topology.hosts().len();
-    let kernels = Kernel::ALL.into_iter().filter(|kernel| kernel.runs_on(nodes));
-    if let Some(directory) = &setting.npb {
-        let mpi = Mpi::over(topology, addresses[0])?;
-        return kernels.map(|kernel| Ok((kernel, npb::run(&mpi, directory, kernel.name())?))).collect();
-    }
     let ranks = Ranks::connect(topology.hosts(), addresses)?;
+    let kernels = Kernel::ALL.into_iter().filter(|kernel| kernel.runs_on(nodes));
     kernels.map(|kernel| Ok((kernel, replay(&ranks, nodes, kernel, class)?))).collect()
 }
 
@@ -138,21 +116,6 @@ fn published(kernel: Kernel) -> Option<Published> {
     }
 }
 
-/// What eight nodes with a bundle do beside four with one link, of programs: of an exchange alone it would say nothing.
-fn scaling(outcome: &mut Outcome, four: &[(Kernel, Samples)], eight: &[(Kernel, Samples)]) {
-    let of_four = |kernel: &Kernel| four.iter().find(|(known, _)| known == kernel);
-    let rows = eight.iter().filter_map(|(kernel, eight)| {
-        let (_, four) = of_four(kernel)?;
-        Some((kernel.name().to_string(), vec![Some(eight.median() / four.median())]))
-    });
-    outcome.grid(
-        "8 nodes with a bundle beside 4 with one link; published: 1.8 to 2.2",
-        &["times"],
-        rows.collect(),
-    );
-}
-
-/// Ratios to the speed over `base`, with their names.
 pub(super) fn list(base: &str, ratios: &[(String, Samples)]) -> String {
     let ratios: Vec<String> =
         ratios.iter().map(|(what, ratio)| format!("{what} {}", spread(ratio, 2))).collect();
@@ -164,10 +127,8 @@ pub(super) fn list(base: &str, ratios: &[(String, Samples)]) -> String {
 // The paper has 4 and 8 nodes. Simulated nodes compute nothing, so this is how messages scale, and what a second link is worth to them.
 
 const ALL_NODES: [u8; 5] = [4, 8, 16, 32, 64];
-/// Links of each node.
 const LINKS: [usize; 2] = [1, 2];
 
-/// Iterations per second with each of [`LINKS`], on a number of nodes.
 type Speed = (u8, [f64; LINKS.len()]);
 
 pub(super) fn run_scaling() -> Result<Outcome> {
@@ -196,7 +157,6 @@ pub(super) fn run_scaling() -> Result<Outcome> {
     Ok(outcome)
 }
 
-/// Of all kernels but the one that only computes, a thread for each.
 fn all() -> Result<Vec<(Kernel, Vec<Speed>)>> {
     let _step = progress::step("all kernels at once");
     thread::scope(|scope| {

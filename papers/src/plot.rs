@@ -4,40 +4,31 @@ use std::fmt::Write;
 
 use serde::{Deserialize, Serialize};
 
-/// Sides of a panel and its margins, in pixels.
 const WIDTH: f64 = 460.0;
 const HEIGHT: f64 = 250.0;
 const LEFT: f64 = 52.0;
 const RIGHT: f64 = 14.0;
 const TOP: f64 = 46.0;
 const BOTTOM: f64 = 38.0;
-/// Room for a letter of the legend.
 const LETTER: f64 = 6.3;
 /// Lines of a scale at most, but for the one at its beginning.
 const LINES_MAX: f64 = 5.0;
-/// Colours that people tell apart, on white.
 const COLOURS: [&str; 5] = ["#0b6bcb", "#c2410c", "#1a7f37", "#7c3aed", "#854d0e"];
 
-/// A drawing that goes into a report.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct Picture {
-    /// Of its file, without an ending.
     pub(super) name: String,
-    /// What it shows.
     pub(super) title: String,
     pub(super) svg: String,
 }
 
-/// A chart.
 pub(super) struct Panel {
     pub(super) title: String,
-    /// What the scales say.
     pub(super) x: &'static str,
     pub(super) y: &'static str,
     pub(super) lines: Vec<Line>,
 }
 
-/// A line of a chart.
 pub(super) struct Line {
     pub(super) label: String,
     /// Number of its colour; a published line has that of the own one beside it.
@@ -47,19 +38,16 @@ pub(super) struct Line {
 }
 
 impl Line {
-    /// What was measured.
     pub(super) fn own(label: impl Into<String>, colour: usize, points: Vec<(f64, f64)>) -> Line {
         Line { label: label.into(), colour, is_published: false, points }
     }
 
-    /// A published value, from one end of the chart to the other.
     pub(super) fn published(label: impl Into<String>, colour: usize, y: f64, (from, to): (f64, f64)) -> Line {
         Line { label: label.into(), colour, is_published: true, points: vec![(from, y), (to, y)] }
     }
 }
 
 impl Picture {
-    /// Draws `panels`, so many side by side.
     pub(super) fn new(name: &str, title: &str, columns: usize, panels: &[Panel]) -> Picture {
         let rows = panels.len().div_ceil(columns);
         let (width, height) = (WIDTH * columns as f64, HEIGHT * rows as f64);
@@ -98,12 +86,10 @@ impl Scale {
         Scale { first: least, last, step }
     }
 
-    /// Where `value` lies, 0 to 1.
     fn at(&self, value: f64) -> f64 {
         (value - self.first) / (self.last - self.first)
     }
 
-    /// The values that have a line.
     fn marks(&self) -> impl Iterator<Item = f64> {
         let begin = (self.first / self.step).ceil();
         let Scale { last, step, .. } = *self;

@@ -11,7 +11,6 @@ use tabane_sim::world::World;
 use super::streams::{PERIOD_SECONDS, Streams};
 use crate::prelude::*;
 
-/// The paper's two, and what is the default here.
 const POLICIES: [PolicyKind; 3] = [PolicyKind::RoundRobin, PolicyKind::Tlb, PolicyKind::Adaptive];
 const LINKS: [usize; 3] = [2, 4, 8];
 /// Powers of two of the numbers of senders.
@@ -19,10 +18,8 @@ const DOUBLINGS: [u32; 6] = [0, 1, 2, 3, 4, 6];
 /// Those that are measured, over so many links.
 const MEASURED: [u32; 2] = [0, 4];
 const MEASURED_LINKS: usize = 4;
-/// Rates of links that are measured, and of simulated ones, which cost less.
 const RATE: Bitrate = Bitrate::mbit(100);
 const SIMULATED_RATE: Bitrate = Bitrate::mbit(20);
-/// How many times as fast as the slow link the others are.
 const FASTER: u64 = 10;
 /// After a period of `tlb`, which knows then what each sender sent, so much counts.
 const PERIOD: Duration = Duration::from_secs(PERIOD_SECONDS as u64);
@@ -30,12 +27,10 @@ const COUNTED: Duration = Duration::from_secs(COUNTED_SECONDS as u64);
 const COUNTED_SECONDS: usize = 3;
 /// Measured policies that have no period get so long to find the rates.
 const WARM_UP_SECONDS: usize = 3;
-/// Longest that nodes may take to find each other.
 const SETTLED_WITHIN: Duration = Duration::from_secs(1);
 /// How much less than the best policy is still as good.
 const AS_GOOD: f64 = 0.97;
 
-/// What the links are like.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Kind {
     Alike,
@@ -82,7 +77,6 @@ pub(super) fn run(setting: &Setting) -> Result<Outcome> {
     Ok(outcome)
 }
 
-/// What is carried over each number and kind of links, a thread for each.
 fn simulated() -> Result<Vec<(usize, Kind, Shares)>> {
     let _step = progress::step("simulated: all numbers of links at once");
     thread::scope(|scope| {
@@ -98,7 +92,6 @@ fn simulated() -> Result<Vec<(usize, Kind, Shares)>> {
     })
 }
 
-/// For each number of senders.
 fn shares(rates: &[Bitrate]) -> Result<Shares> {
     let of = |doubling: u32| {
         let [rr, tlb, adaptive] = POLICIES.map(|policy| carried(policy, rates, 1 << doubling));
@@ -107,7 +100,6 @@ fn shares(rates: &[Bitrate]) -> Result<Shares> {
     DOUBLINGS.into_iter().map(of).collect()
 }
 
-/// What arrives of so many senders, in percent of all links' rates.
 fn carried(policy: PolicyKind, rates: &[Bitrate], senders: u32) -> Result<f64> {
     let links: Vec<Link> =
         rates.iter().map(|rate| Link { rate: rate.bits_per_second(), ..Link::GIGABIT }).collect();
@@ -151,7 +143,6 @@ fn panel(title: String, shares: &Shares) -> Panel {
     Panel { title, x: "senders, as powers of two", y: "% of all links", lines }
 }
 
-/// Whether one choice is right everywhere.
 fn judge(outcome: &mut Outcome, all: &Shares) {
     for (place, policy) in POLICIES.iter().enumerate() {
         let lost = all.iter().map(|shares| {
@@ -167,7 +158,7 @@ fn judge(outcome: &mut Outcome, all: &Shares) {
     }
 }
 
-/// The same on this machine, with the processors' shares.
+/// What this machine carries, with the shares of its processors.
 fn measure(setting: &Setting, kind: Kind, outcome: &mut Outcome) -> Result<()> {
     let rates = kind.rates(MEASURED_LINKS, RATE);
     let whole: f64 = rates.iter().map(|rate| rate.mbps()).sum();

@@ -1,34 +1,28 @@
 //! P3.mpi: what parallel programs exchange, by 4 ranks, and files by NFS, through a window of memory and over gigabit Ethernet.
 //!
 //! The paper expects MPI to gain (section 7), and measures no program. As in P2, the exchange of the NAS Parallel Benchmarks is
-//! replayed unless `--npb` names where their programs are. The server of NFS is nfs-ganesha, for the kernel may have none.
+//! replayed. The server of NFS is nfs-ganesha, for the kernel may have none.
 
 use tabane_kit::workload::app::App;
 use tabane_kit::workload::ganesha;
 
-use super::memory::{Hosts, Speed};
+use super::memory::Hosts;
 use super::parallel::{ALIKE, GAINS, list, speeds};
 use super::swept;
 use crate::prelude::*;
-use crate::workload::npb::exchange::{Class, Kernel};
+use crate::workload::exchange::{Class, Kernel};
 
-/// Hosts, of which each has a rank.
 const HOSTS: usize = 4;
-/// Ethernet's, in bytes.
 const MTU: u32 = 1_500;
-/// Clients of NFS at once.
 const CLIENTS: u16 = 4;
-/// The file of NFS.
 const NFS: &str = "NFS";
-/// Makes the file that is read.
 const SEED: u64 = 1;
 
-/// Speeds by name, with their unit.
 type Seen = Vec<(&'static str, Samples)>;
 
 pub(super) fn run(setting: &Setting) -> Result<Outcome> {
     let (mut over_ethernet, mut over_memory) = (Seen::new(), Seen::new());
-    let hosts = Hosts { count: HOSTS, ..Hosts::two(Speed::Own) };
+    let hosts = Hosts { count: HOSTS, ..Hosts::two() };
     for round in 1..=setting.rounds {
         let _step = progress::step(&format!("round {round}"));
         let topology = swept::ethernet_hosts(HOSTS, MTU)?;
@@ -51,13 +45,12 @@ pub(super) fn run(setting: &Setting) -> Result<Outcome> {
     Ok(outcome)
 }
 
-/// Adds a round of everything over what joins these hosts.
 fn see(setting: &Setting, topology: &Topology, addresses: &[IpAddr], seen: &mut Seen) -> Result<()> {
     let mut add = |name, unit, speed| match seen.iter_mut().find(|(known, _)| *known == name) {
         Some((_, samples)) => samples.push(speed),
         None => seen.push((name, Samples::new(unit, vec![speed]))),
     };
-    for (kernel, speed) in speeds(setting, topology, addresses, Class::A)? {
+    for (kernel, speed) in speeds(topology, addresses, Class::A)? {
         add(kernel.name(), "per second", speed);
     }
     let _step = progress::step(NFS);

@@ -11,7 +11,6 @@ use tabane_sim::world::World;
 
 use crate::prelude::*;
 
-/// Of each of the two links.
 const RATES: [Bitrate; 4] = [Bitrate::gbit(1), Bitrate::gbit(10), Bitrate::gbit(25), Bitrate::gbit(100)];
 /// Who deals the cells: RI2N's round robin packet by packet, and the default here; and how long a NIC gathers what arrives, in
 /// microseconds (ethtool's rx-usecs).
@@ -21,45 +20,35 @@ const WAYS: [(PolicyKind, u64); 4] = [
     (PolicyKind::Adaptive, 0),
     (PolicyKind::Adaptive, 50),
 ];
-/// Longest that nodes may take to find each other.
 const SETTLED_WITHIN: Duration = Duration::from_secs(1);
 /// Flows run so long before anything counts, then so long until a link dies, and so long afterwards. Rates and windows are found by
 /// the end of the first time.
 const WARM_UP: Duration = Duration::from_millis(100);
 const COUNTED: Duration = Duration::from_millis(5);
 const AFTERWARDS: Duration = Duration::from_millis(5);
-/// What is on its way when a flow ends arrives within this time.
 const DRAINED_WITHIN: Duration = Duration::from_millis(200);
-/// How often the simulation is looked at: short beside what a NIC waits.
 const LOOK_EVERY: Duration = Duration::from_micros(1);
-/// Longest that a dead link may take to be noticed.
 const NOTICED_WITHIN: Duration = Duration::from_secs(1);
 /// About as soon: no more than twice as late.
 const TWICE: f64 = 2.0;
-/// The link that dies.
 const DEAD: u8 = 0;
 /// Rates that are measured, and the machine's own.
 const MEASURED: [Option<Bitrate>; 3] = [Some(Bitrate::mbit(100)), Some(Bitrate::gbit(1)), None];
-/// Length of a measured flow, and when the link dies in it.
 const FLOW_SECONDS: u32 = 3;
 const DIES_AFTER: Duration = Duration::from_millis(1_500);
 
-/// What one run shows.
 #[derive(Clone, Copy, Debug, Default)]
 struct Seen {
     /// 10^9 bits per second that arrive.
     gbit: f64,
     /// Share of the cells that waited for an earlier one, in percent.
     early: f64,
-    /// Most cells that waited at once.
     depth: f64,
     /// Until the dead link was noticed, in milliseconds.
     noticed: f64,
-    /// Superframes that were lost with it.
     lost: f64,
 }
 
-/// What a table and a chart show: its words, and where it is in [`Seen`].
 type Figure = (&'static str, fn(&Seen) -> f64);
 
 const FIGURES: [Figure; 5] = [
@@ -69,7 +58,6 @@ const FIGURES: [Figure; 5] = [
     ("ms until a dead link is noticed", |seen| seen.noticed),
     ("superframes lost with it", |seen| seen.lost),
 ];
-/// Those of them that are drawn.
 const DRAWN: [usize; 2] = [2, 3];
 
 pub(super) fn run(setting: &Setting) -> Result<Outcome> {
@@ -150,7 +138,6 @@ fn simulated(rate: Bitrate, (policy, wait): (PolicyKind, u64)) -> Result<Seen> {
     })
 }
 
-/// Cells that the second node got before an earlier one, and all that it got.
 fn cells(world: &World<'_>) -> [u64; 2] {
     let counters = world.bundle(1).counters();
     [counters.cells_early, counters.cells_received]

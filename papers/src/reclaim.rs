@@ -11,15 +11,12 @@ use crate::device::oc48;
 use crate::device::sender::MESSAGE_MAX;
 use crate::prelude::*;
 
-/// Bytes of a message.
 const SIZES: [usize; 11] =
     [64, BELOW, 213, ABOVE, 1_024, TWO, 4_096, LINUX_UP_TO, 16_384, 32_768, MESSAGE_MAX];
 /// Around the length from which FreeBSD takes clusters.
 const BELOW: usize = 200;
 const ABOVE: usize = 256;
-/// Of a whole cluster.
 const TWO: usize = 2_048;
-/// Those that are measured here.
 const MEASURED: [usize; 8] = [64, BELOW, ABOVE, 1_024, TWO, 4_096, 16_384, MESSAGE_MAX];
 /// Published gain without interrupts, on short packets, in percent.
 const GAIN: f64 = 70.0;
@@ -34,7 +31,6 @@ const LEVEL: f64 = 3.0;
 /// What adaptive reclaim keeps of the best of the others at each size, at least, in percent.
 const ADAPTIVE_KEEPS_MIN: f64 = 95.0;
 
-/// What a size showed.
 struct Seen {
     size: usize,
     kpps: f64,

@@ -11,18 +11,15 @@ use tabane_sim::topology::{Link, Topology};
 use tabane_sim::traffic::FlowNumber;
 use tabane_sim::world::World;
 
-use crate::workload::npb::exchange::{Class, Kernel, Step};
+use crate::workload::exchange::{Class, Kernel, Step};
 
-/// Longest that nodes may take to find each other, and addresses to be known.
 const SETTLED_WITHIN: Duration = Duration::from_secs(2);
 const KNOWN_WITHIN: Duration = Duration::from_millis(50);
-/// Longest without any message.
 const SILENCE_MAX: Duration = Duration::from_secs(2);
 /// Iterations take so long altogether, at least, before any counts and while they count: bundles learn the rates of their links first.
 const WARM_UP: Duration = Duration::from_millis(30);
 const COUNTED: Duration = Duration::from_millis(15);
 
-/// Iterations of `kernel` per second on so many nodes with these links.
 pub(super) fn speed(kernel: Kernel, class: Class, nodes: u8, links: &[Link]) -> Result<f64> {
     let mut world = World::new(1, &Topology::new(nodes, links).with_repair(), None);
     world.settle(SETTLED_WITHIN)?;
@@ -38,28 +35,22 @@ pub(super) fn speed(kernel: Kernel, class: Class, nodes: u8, links: &[Link]) -> 
     Ok(1.0 / exchange.repeat(times(COUNTED, warm))?.as_secs_f64())
 }
 
-/// How many iterations of `one` take at least so long.
 fn times(least: Duration, one: Duration) -> u32 {
     u32::try_from(least.as_nanos().div_ceil(one.as_nanos().max(1))).unwrap_or(u32::MAX)
 }
 
-/// Ranks at work.
 struct Exchange {
     world: World<'static>,
     ranks: Vec<Rank>,
-    /// From one rank to another.
     flows: BTreeMap<(usize, usize), FlowNumber>,
 }
 
-/// A rank, which follows its steps.
 struct Rank {
     steps: Vec<Step>,
     /// Steps that are done, and times that all are to be done again.
     done: usize,
     again: u32,
-    /// Bytes that it has taken from each other rank.
     taken: BTreeMap<usize, u64>,
-    /// Until when it computes.
     busy_until: Option<Instant>,
 }
 
@@ -69,7 +60,6 @@ impl Rank {
         Rank { steps, done, again: 0, taken: BTreeMap::new(), busy_until: None }
     }
 
-    /// Its next step, if there is one.
     fn next(&mut self) -> Option<Step> {
         if self.done == self.steps.len() && self.again > 0 {
             (self.done, self.again) = (0, self.again - 1);
@@ -79,7 +69,6 @@ impl Rank {
 }
 
 impl Exchange {
-    /// Has each rank do its steps so many times; returns how long each time took.
     fn repeat(&mut self, times: u32) -> Result<Duration> {
         let since = self.world.now();
         self.ranks.iter_mut().for_each(|rank| rank.again = times);
@@ -103,7 +92,6 @@ impl Exchange {
         }
     }
 
-    /// Takes a step of rank `number`; returns whether it is done.
     fn follow(&mut self, number: usize, step: Step) -> bool {
         match step {
             Step::Send(to, bytes) => {
@@ -138,7 +126,6 @@ impl Exchange {
 mod tests {
     use super::*;
 
-    /// Bits per second of the exchange of is, most of which are its keys.
     fn bits(links: usize) -> f64 {
         let bytes = (1 << 20) * 4 * 3 / 16;
         8.0 * f64::from(bytes) * speed(Kernel::Is, Class::W, 4, &vec![Link::FAST_ETHERNET; links]).unwrap()

@@ -21,11 +21,9 @@ const ADAPTIVE_KEEPS_MIN: f64 = 95.0;
 const REMARK: &str = "over AF_XDP: each host's programs on a processor of their own, three times as many rounds, in which each way \
                       has its turn; gains are those within a round";
 
-/// One way, and what it showed.
 struct Way {
     method: Method,
     swept: Vec<Swept>,
-    /// Share of the frames that came back by an interrupt.
     by_interrupt: Samples,
 }
 

@@ -25,7 +25,6 @@ const MEAN: usize = 2;
 const MEDIAN: usize = 3;
 const DEVIATION: usize = 4;
 const SIZES: [(&str, &str); 2] = [("1", "1 B"), ("1024", "1 KB")];
-/// The first round that counts, and how many do.
 const FIRST: usize = 201;
 const COUNTED: usize = 200;
 /// Finding 1: what the paper calls a small difference, on its 1 GbE.
@@ -33,7 +32,6 @@ const DEVIATIONS_APART_MAX: f64 = 1.87 / 0.80;
 /// Finding 2: 51 of 200 on its X550.
 const BELOW_MIN: f64 = 51.0 / 200.0;
 
-/// What carries the messages.
 #[derive(Clone, Copy)]
 struct Kind {
     name: &'static str,
@@ -62,10 +60,8 @@ const KINDS: [Kind; 10] = [
 const PLACES: [(&str, Pinning); 2] =
     [("each end on a core of its own", Pinning::Apart), ("both ends on one core", Pinning::Together)];
 
-/// Samples of one kind at one place.
 struct Measured {
     kind: &'static str,
-    /// For each size, each of [`FIGURES`].
     figures: [[Samples; 5]; 2],
     /// Part of the round trips of 1 KB below all of 1 B, in percent.
     below: Samples,
@@ -107,7 +103,6 @@ pub(super) fn run(setting: &Setting) -> Result<Outcome> {
     Ok(outcome)
 }
 
-/// Tables 2 and 3 of the paper, and ours.
 fn tabulate(outcome: &mut Outcome, measured: &[Measured], place: &str) {
     for (number, (_, size)) in SIZES.iter().enumerate() {
         let of = |figures: &[f64; 5]| figures.iter().copied().map(Some).collect::<Vec<_>>();
@@ -185,14 +180,12 @@ fn find_distances(outcome: &mut Outcome, measured: &[Measured]) {
     );
 }
 
-/// The kind with the largest figure, and that.
 fn largest(measured: &[Measured], figure: impl Fn(&Measured) -> f64) -> (&'static str, f64) {
     let all = measured.iter().map(|kind| (kind.kind, figure(kind)));
     all.max_by(|one, other| one.1.total_cmp(&other.1)).unwrap_or(("", f64::NAN))
 }
 
 impl Kind {
-    /// One run of everything.
     fn measure(self, setting: &Setting, pinning: Pinning, own: &mut Measured) -> Result<()> {
         let links = vec![LinkPlan::unshaped(); self.links];
         let topology = Topology::build(Plan { wiring: Wiring::Cable, pinning, ..Plan::two_hosts(links) })?;
@@ -252,7 +245,6 @@ impl Measured {
     }
 }
 
-/// The times of the rounds that count, of one size.
 fn counted(rows: &str) -> Vec<f64> {
     let times = rows.lines().skip(FIRST).take(COUNTED);
     times.filter_map(|row| row.rsplit_once(',')?.1.parse().ok()).collect()

@@ -13,7 +13,6 @@ const CLASSES: [(&str, [f64; 5]); 3] = [
     ("ring", [0.094, 0.0060, 0.028, 0.027, 1.67e-2]),
     ("drain", [27.48, 27.27, 27.45, 27.40, 8.39e-2]),
 ];
-/// The same where the probe reports it.
 const STATISTICS: [&str; 5] = ["max", "min", "median", "mean", "sd"];
 /// Published: a call waits for the NIC so seldom.
 const DRAIN_EVERY: f64 = 328.0;
@@ -74,7 +73,6 @@ pub(super) fn run(setting: &Setting) -> Result<Outcome> {
     Ok(outcome)
 }
 
-/// Table 2: the published classes, and those that were found, fastest first.
 fn rows(found: &[Value]) -> Result<Vec<(String, Vec<Option<f64>>)>> {
     let published =
         CLASSES.iter().map(|(name, of)| Ok((format!("{name}, published"), of.map(Some).to_vec())));

@@ -8,24 +8,14 @@ use tabane_kit::machine::work;
 use super::Experiment;
 use crate::prelude::*;
 
-/// How the measurements are made.
 pub(super) struct Setting {
-    /// The executable `tabane`.
     pub(super) daemon: PathBuf,
-    /// The guest in which bundles are compared with bonding.
     pub(super) guest: guest::Flags,
-    /// Directory of the NAS Parallel Benchmarks, if they are there.
-    pub(super) npb: Option<PathBuf>,
-    /// How often each figure is measured.
     pub(super) rounds: usize,
-    /// Length of each flow.
     pub(super) seconds: u32,
-    /// Whether P3's links through memory are also measured as slow as the paper's device.
-    pub(super) throttle: bool,
 }
 
 impl Setting {
-    /// Two hosts with `links` links of `rate`.
     pub(super) fn hosts(links: usize, rate: Bitrate) -> Result<Topology> {
         Topology::build(Plan::two_hosts(vec![LinkPlan::shaped(rate); links]))
     }
@@ -46,16 +36,13 @@ impl Setting {
     }
 }
 
-/// What a guest hands over.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct Emulated<T> {
     figures: T,
-    /// How long a fixed piece of work took.
     work: Duration,
 }
 
 impl<T> Emulated<T> {
-    /// In the guest: these figures, and what they cost.
     pub(super) fn of(figures: T) -> Result<Emulated<T>> {
         Ok(Emulated { figures, work: work()? })
     }
@@ -68,10 +55,7 @@ pub(super) fn measured<T: DeserializeOwned>(
     modules: &[&str],
     limit: Duration,
 ) -> Result<(T, String)> {
-    let mut arguments = vec![experiment.id(), format!("--rounds={}", setting.rounds)];
-    if let Some(directory) = &setting.npb {
-        arguments.push(format!("--npb={}", directory.canonicalize()?.display()));
-    }
+    let arguments = vec![experiment.id(), format!("--rounds={}", setting.rounds)];
     let own = work()?;
     let handed: Emulated<T> = setting.guest.guest()?.run(&arguments, modules, &setting.daemon, limit)?;
     let times = handed.work.as_secs_f64() / own.as_secs_f64();
@@ -104,13 +88,6 @@ pub struct Options {
     /// Length of each of P2's flows
     #[arg(long, value_name = "SECONDS", default_value_t = 5, value_parser = RangedU64ValueParser::<u32>::new().range(1..=300))]
     pub(super) seconds: u32,
-    /// Run the NAS Parallel Benchmarks in this directory (is.B.4, is.A.4, is.W.4 or is.S.4, the first that is there, and so on) for
-    /// P2.npb, in place of what they exchange
-    #[arg(long, value_name = "DIRECTORY")]
-    pub(super) npb: Option<PathBuf>,
-    /// Measure P3's links through memory also at the rates that its device had with its bug
-    #[arg(long)]
-    pub(super) throttle: bool,
     /// All of one paper
     #[arg(long, value_parser = PossibleValuesParser::new(["P0", "P1", "P2", "P3", "P4"]))]
     paper: Option<String>,
@@ -120,10 +97,8 @@ pub struct Options {
 }
 
 impl Options {
-    /// What the command needs besides the sandbox's own tools.
     pub fn tools(&self) -> Vec<Tool> {
-        let npb = self.npb.is_some();
-        self.chosen().iter().flat_map(|experiment| experiment.tools(npb)).copied().collect()
+        self.chosen().iter().flat_map(|experiment| experiment.tools()).copied().collect()
     }
 
     pub(super) fn chosen(&self) -> Vec<Experiment> {
@@ -136,7 +111,7 @@ impl Options {
 
     /// What figures depend on, so that those of other options are measured anew.
     pub(super) fn manner(&self) -> String {
-        let Options { rounds, guest, seconds, npb, throttle, .. } = self;
-        format!("{rounds} {guest:?} {seconds} {npb:?} {throttle}")
+        let Options { rounds, guest, seconds, .. } = self;
+        format!("{rounds} {guest:?} {seconds}")
     }
 }

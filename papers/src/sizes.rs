@@ -4,14 +4,13 @@
 //! waits until the one before was answered, as the paper's rate of 7 MB/s over gigabit Ethernet says that its did; as a contrast
 //! a stream through the window, whose messages wait for none.
 
-use super::memory::{self, Speed};
-use super::swept::{self, ABOUT, Swept, exchange, is_about};
+use super::memory;
+use super::swept::{self, Swept, exchange, is_about};
 use crate::device::exchange::{WITH_BUG, WITHOUT_BUG};
 use crate::prelude::*;
 
 /// Published MB/s: with the bug, without, and over gigabit Ethernet.
 type Figures = [Option<f64>; 3];
-/// For each message, in KB (2^10 bytes).
 const PUBLISHED: [(usize, Figures); 7] = [
     (1, [Some(3.58), None, Some(7.16)]),
     (2, [None; 3]),
@@ -68,26 +67,12 @@ fn measure(setting: &Setting, outcome: &mut Outcome) -> Result<()> {
         let published = published.map(|value| ("Ethernet", value));
         outcome.compared(format!("{size} KB over 1 Gbit/s"), published.as_slice(), own.megabytes());
     }
-    for speed in Speed::wanted(setting) {
-        let swept = memory::sweep(setting, *speed, &flags)?;
-        let megabytes: Vec<_> = swept.iter().map(Swept::megabytes).collect();
-        if *speed == Speed::Throttled {
-            let [small, long] = [&megabytes[4], &megabytes[6]];
-            outcome.finding(
-                "measured through a device with the bug's rates, messages of 64 KB are no faster than those of 16 KB by a third",
-                long.median() < small.median() * (1.0 + ABOUT),
-                format!("{} and {} MB/s", spread(small, 2), spread(long, 2)),
-            );
-        }
-        for ((size, [with, without, _]), own) in PUBLISHED.iter().zip(megabytes) {
-            let published = match speed {
-                Speed::Own => without.map(|value| ("predicted", value)),
-                Speed::Throttled => with.map(|value| ("", value)),
-            };
-            outcome.compared(format!("{size} KB {}", speed.words()), published.as_slice(), own);
-        }
+    let swept = memory::sweep(setting, &flags)?;
+    for ((size, [_, without, _]), own) in PUBLISHED.iter().zip(swept) {
+        let predicted = without.map(|value| ("predicted", value));
+        outcome.compared(format!("{size} KB over mem"), predicted.as_slice(), own.megabytes());
     }
-    let streams = memory::sweep(setting, Speed::Own, &flags[1..])?;
+    let streams = memory::sweep(setting, &flags[1..])?;
     for ((size, _), own) in PUBLISHED.iter().zip(streams) {
         outcome.own(format!("{size} KB over mem, a stream"), own.megabytes());
     }
@@ -99,7 +84,6 @@ fn measure(setting: &Setting, outcome: &mut Outcome) -> Result<()> {
 // The NIC is simulated. Beside it, measured: segments that fit the MTU, one by one, over a veth of 1 Gbit/s and over a window of
 // memory, each message when the one before was answered.
 
-/// Bytes of a message.
 const MESSAGE: usize = 8_192;
 /// KB (2^10 bytes) of a packet, and what is published without the bug, in MB/s.
 const PUBLISHED_MTUS: [(usize, Option<f64>); 7] =
@@ -154,27 +138,19 @@ fn over_ethernet(setting: &Setting, outcome: &mut Outcome) -> Result<()> {
     Ok(())
 }
 
-/// With the bug, the paper has a figure alone.
 fn over_memory(setting: &Setting, outcome: &mut Outcome) -> Result<()> {
-    for speed in Speed::wanted(setting) {
-        let swept = memory::sweep(setting, *speed, &flags(&MTUS).each_ref().map(String::as_str))?;
-        let megabytes: Vec<_> = swept.iter().map(Swept::megabytes).collect();
-        let [short, long] = [0, MTUS.len() - 1].map(|place| &megabytes[place]);
-        let part = short.median() / long.median();
-        let (sentence, holds) = match speed {
-            Speed::Own => {
-                ("measured over mem, packets of 1 KB go at less than half of the rate of 64 KB", part < 0.5)
-            }
-            Speed::Throttled => {
-                ("measured with the bug's rates, they go at more than half of it", part > 0.5)
-            }
-        };
-        outcome.finding(sentence, holds, format!("{} and {} MB/s", spread(short, 1), spread(long, 1)));
-        for (((_, predicted), mtu), own) in PUBLISHED_MTUS.iter().zip(MTUS).zip(megabytes) {
-            let predicted = predicted.filter(|_| *speed == Speed::Own).map(|value| ("predicted", value));
-            let mtu = if mtu == "device" { memory::MTU.to_string() } else { mtu.to_string() };
-            outcome.compared(format!("MTU {mtu} {}", speed.words()), predicted.as_slice(), own);
-        }
+    let swept = memory::sweep(setting, &flags(&MTUS).each_ref().map(String::as_str))?;
+    let megabytes: Vec<_> = swept.iter().map(Swept::megabytes).collect();
+    let [short, long] = [0, MTUS.len() - 1].map(|place| &megabytes[place]);
+    outcome.finding(
+        "measured over mem, packets of 1 KB go at less than half of the rate of 64 KB",
+        short.median() / long.median() < 0.5,
+        format!("{} and {} MB/s", spread(short, 1), spread(long, 1)),
+    );
+    for (((_, predicted), mtu), own) in PUBLISHED_MTUS.iter().zip(MTUS).zip(megabytes) {
+        let predicted = predicted.map(|value| ("predicted", value));
+        let mtu = if mtu == "device" { memory::MTU.to_string() } else { mtu.to_string() };
+        outcome.compared(format!("MTU {mtu} over mem"), predicted.as_slice(), own);
     }
     Ok(())
 }

@@ -18,27 +18,20 @@ use tabane_proto::wire::record::{ETHERNET, PREFIX, VNET};
 
 use crate::prelude::*;
 
-/// The links, and the rate of each.
 const LINKS: usize = 2;
 const LINK_RATE: Bitrate = Bitrate::mbit(100);
-/// The senders: A, B, C and D.
 pub(crate) const SENDERS: usize = 4;
-/// When B, C and D start.
 pub(crate) const LATER: usize = 10;
-/// How long associations last.
 const PERIOD: usize = 10;
 /// Seconds after the start of the latecomers that do not count: TCP starts, and a second is a sample.
 const STARTING: usize = 3;
-/// What was seen of each sender in one second.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Second {
     /// The link that carried most of it.
     pub(crate) link: Option<usize>,
-    /// What arrived of it.
     pub(crate) mbit: f64,
 }
 
-/// A policy's run: the senders, second by second.
 pub(crate) type Series = Vec<[Second; SENDERS]>;
 
 /// The part of the settled seconds of each period after the latecomers' start, 0 to 1, in which they share one link.
@@ -56,7 +49,6 @@ fn part_skewed(seconds: &[[Second; SENDERS]]) -> f64 {
     seconds.iter().filter(is_skewed).count() as f64 / seconds.len() as f64
 }
 
-/// One run with one policy, in namespaces with this prefix.
 pub(crate) fn play(
     daemon: &Path,
     policy: &str,
@@ -95,12 +87,9 @@ pub(crate) fn play(
 
 // Four connections from the first host to the second, the first of which starts earlier than the others.
 
-/// The TCP port that the first sender's connection leads to; the others follow.
 const FIRST_PORT: u16 = 7_501;
-/// The file that each sends again and again.
 const FILE_BYTES: u64 = 1 << 20;
 
-/// The connections at work.
 struct Senders {
     transfers: Vec<Transfer>,
     seed: u64,
@@ -109,14 +98,12 @@ struct Senders {
 }
 
 impl Senders {
-    /// Starts the first one.
     fn start(topology: &Topology, seed: u64) -> Result<Senders> {
         let mut senders = Senders { transfers: Vec::new(), seed, taken: (Instant::now(), [0; SENDERS]) };
         senders.start_next(topology)?;
         Ok(senders)
     }
 
-    /// Starts the others.
     fn start_others(&mut self, topology: &Topology) -> Result<()> {
         (1..SENDERS).try_for_each(|_| self.start_next(topology))
     }
@@ -140,7 +127,6 @@ impl Senders {
         std::array::from_fn(|sender| (arrived[sender] - before[sender]) as f64 * 8e-6 / seconds)
     }
 
-    /// Ends all of them, which must have survived.
     fn finish(self) -> Result<()> {
         self.transfers.iter().for_each(Transfer::end);
         for transfer in self.transfers {
@@ -162,22 +148,18 @@ const OUTSIDE: usize = packet::HEADER + ETHERNET + 40 + 8;
 const INSIDE: usize = PREFIX + VNET + ETHERNET + 20 + 2;
 /// Bytes of a frame that are looked at: a record may begin late in the first cell.
 const SNAP: usize = 2_048;
-/// Pause of a watcher that has read everything.
 const PAUSE: Duration = Duration::from_millis(2);
-/// The switch's port to the first host.
 const SWITCH_PORT: &str = "port1";
 
 /// Records that began, of each sender.
 type Counts = [AtomicU64; SENDERS];
 
-/// A watcher at each switch.
 struct Seats {
     counts: [Arc<Counts>; LINKS],
     watchers: Vec<Running<()>>,
 }
 
 impl Seats {
-    /// Begins to watch.
     fn watch(topology: &Topology) -> Result<Seats> {
         let counts: [Arc<Counts>; LINKS] = Default::default();
         let watchers = counts.iter().enumerate().map(|(link, counts)| {
@@ -188,7 +170,6 @@ impl Seats {
         Ok(Seats { counts, watchers })
     }
 
-    /// The link that began most records of each sender since this was called last.
     fn take(&self) -> [Option<usize>; SENDERS] {
         std::array::from_fn(|sender| {
             let counts = self.counts.iter().map(|link| link[sender].swap(0, Ordering::Relaxed));
@@ -197,13 +178,11 @@ impl Seats {
         })
     }
 
-    /// Ends the watchers.
     fn finish(self) -> Result<()> {
         self.watchers.into_iter().try_for_each(Running::end)
     }
 }
 
-/// Counts until told to end.
 fn count(counts: &Counts, end: &AtomicBool) -> Result<()> {
     let socket = PacketSocket::open(SWITCH_PORT)?;
     let mut frame = [0; SNAP];
@@ -222,7 +201,6 @@ fn count(counts: &Counts, end: &AtomicBool) -> Result<()> {
     Ok(())
 }
 
-/// The sender whose record begins in the first cell of a link frame.
 fn sender(frame: &[u8]) -> Option<usize> {
     let first = frame.get(OUTSIDE..)?;
     let header = Header::parse(first).ok()?;

@@ -7,7 +7,6 @@ use crate::prelude::*;
 /// Length of a period: after it, balance-tlb associates senders and NICs anew.
 pub(super) const PERIOD_SECONDS: usize = 10;
 
-/// Senders at work.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Streams {
     pub(super) senders: usize,
@@ -16,7 +15,6 @@ pub(super) struct Streams {
     pub(super) interval: usize,
 }
 
-/// What they did.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct Streamed {
     /// Mbit/s of each sender, interval by interval.
@@ -27,7 +25,6 @@ pub(super) struct Streamed {
 }
 
 impl Streams {
-    /// So many senders for so many periods.
     pub(super) fn periods(senders: usize, periods: usize) -> Streams {
         Streams { senders, seconds: periods * PERIOD_SECONDS, interval: PERIOD_SECONDS }
     }
@@ -45,7 +42,6 @@ impl Streams {
         Ok(seen)
     }
 
-    /// The same over whatever leads to `there`.
     pub(super) fn between(&self, setting: &Setting, topology: &Topology, there: IpAddr) -> Result<Streamed> {
         let probe = Probe::start(&setting.daemon, topology.host(0), topology.host(1), there)?;
         let seen = self.run(&probe, there)?;
@@ -53,7 +49,6 @@ impl Streams {
         Ok(seen)
     }
 
-    /// Has them send to `there`, whose server `probe` has.
     pub(super) fn run(&self, probe: &Probe<'_>, there: IpAddr) -> Result<Streamed> {
         let [senders, seconds, interval] =
             [self.senders, self.seconds, self.interval].map(|number| number.to_string());

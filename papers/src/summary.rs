@@ -9,7 +9,6 @@ use super::Experiment;
 use super::outcome::{Grid, Row};
 use crate::prelude::*;
 
-/// Writes everything into `report`.
 pub(super) fn write(report: &mut Report, found: &[(Experiment, Outcome)]) {
     let fields = found.iter().map(|(experiment, outcome)| {
         json!({ "id": experiment.id(), "title": experiment.title(), "outcome": outcome })
@@ -40,7 +39,6 @@ pub(super) fn write(report: &mut Report, found: &[(Experiment, Outcome)]) {
     }
 }
 
-/// The same as a page of its own.
 pub(super) fn markdown(found: &[(Experiment, Outcome)], setting: &Setting, machine: &Machine) -> String {
     let commit = machine.commit.as_deref().unwrap_or("unknown");
     let mut page = format!(
@@ -87,7 +85,6 @@ pub(super) fn markdown(found: &[(Experiment, Outcome)], setting: &Setting, machi
     page
 }
 
-/// All findings in one table.
 fn findings(found: &[(Experiment, Outcome)]) -> String {
     let mut table = "\n## Findings\n\n| measurement | finding | here |\n|---|---|---|\n".to_string();
     for (experiment, outcome) in found {
@@ -128,7 +125,6 @@ fn grid_of(grid: &Grid) -> String {
     table + "\n"
 }
 
-/// A row's name and its numbers.
 fn cells((name, figures): &(String, Vec<Option<f64>>)) -> Vec<String> {
     let figures = figures.iter().map(|figure| figure.map_or("-".to_string(), number));
     [name.clone()].into_iter().chain(figures).collect()
@@ -143,7 +139,6 @@ fn published(row: &Row) -> String {
     if figures.is_empty() { "-".to_string() } else { figures }
 }
 
-/// Median, lowest and highest.
 fn here(row: &Row) -> [String; 3] {
     [row.own.median(), row.own.min(), row.own.max()].map(number)
 }

@@ -8,10 +8,8 @@ use crate::device::oc48;
 use crate::device::sender::{Load, Machine, Payload, Sent};
 use crate::prelude::*;
 
-/// How long each combination is measured.
 const SECONDS: &str = "0.5";
 
-/// What arrived of one combination.
 pub(super) struct Swept {
     /// Thousands of messages per second.
     pub(super) kpps: Samples,
@@ -21,7 +19,6 @@ pub(super) struct Swept {
 }
 
 impl Swept {
-    /// The same rate in 10^6 bytes per second.
     pub(super) fn megabytes(&self) -> Samples {
         Samples::new("MB/s", self.mbit.values().iter().map(|mbit| mbit / 8.0).collect())
     }
@@ -32,7 +29,6 @@ pub(super) fn sweep(setting: &Setting, topology: &Topology, flags: &[&str]) -> R
     through(setting, topology, address(0, 1).into(), flags)
 }
 
-/// The same through whatever leads to `there`.
 pub(super) fn through(
     setting: &Setting,
     topology: &Topology,
@@ -46,7 +42,6 @@ pub(super) fn through(
     Ok(swept)
 }
 
-/// Measures every combination once more.
 pub(super) fn add_round(
     swept: &mut Vec<Swept>,
     setting: &Setting,
@@ -73,7 +68,6 @@ pub(super) fn add_round(
     Ok(())
 }
 
-/// Measures every combination of `flags` over Ethernet of this MTU, in bytes.
 pub(super) fn sweep_ethernet(setting: &Setting, mtu: u32, flags: &[&str]) -> Result<Vec<Swept>> {
     sweep(setting, &ethernet_hosts(2, mtu)?, flags)
 }
@@ -91,26 +85,20 @@ pub(super) fn ethernet_hosts(count: usize, mtu: u32) -> Result<Topology> {
 
 // Runs of the simulated machines, and when a figure of theirs counts as a published one.
 
-/// The adaptive reclaim of P1's driver.
 pub(super) const ADAPTIVE: Method = Method::Adaptive(oc48::MARKS);
-/// Packets of a run of P1's sender: some are counted after the room has filled.
 const PACKETS: usize = 2_000;
-/// Messages of a run of P3's hosts.
 const MESSAGES: usize = 200;
 /// What "about" leaves to a machine that is made up: a third to both sides.
-pub(super) const ABOUT: f64 = 1.0 / 3.0;
+const ABOUT: f64 = 1.0 / 3.0;
 
-/// Whether a figure is about the published one.
 pub(super) fn is_about(own: f64, published: f64) -> bool {
     (own / published - 1.0).abs() <= ABOUT
 }
 
-/// P1's sender at work.
 pub(super) fn send(machine: &Machine, reclaim: Method, fragments: &Fragments, message: usize) -> Sent {
     load(machine, reclaim, fragments, Payload::Message, message)
 }
 
-/// The same with a payload in one piece.
 pub(super) fn send_dummy(machine: &Machine, message: usize) -> Sent {
     load(machine, ADAPTIVE, &Fragments::ScatterGather, Payload::Dummy, message)
 }
@@ -124,12 +112,10 @@ pub(super) fn one(unit: &'static str, value: f64) -> Samples {
     Samples::new(unit, vec![value])
 }
 
-/// How much more `own` is than `base`, in percent.
 pub(super) fn gain(own: f64, base: f64) -> f64 {
     100.0 * (own / base - 1.0)
 }
 
-/// What P3's hosts exchange: a run for each round, whose polls come at other moments.
 pub(super) fn exchange(
     machines: &Machines,
     message: usize,

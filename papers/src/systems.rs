@@ -17,13 +17,11 @@ use crate::device::oc48;
 use crate::device::sender::{MESSAGE_MAX, Machine};
 use crate::prelude::*;
 
-/// Bytes of a message.
 const SIZES: [usize; 8] = [64, 256, 1_024, 2_048, 4_096, FILLS_THE_LINE, JUMBO, MESSAGE_MAX];
 /// Bytes of the largest message that one buffer of FreeBSD holds.
 const CLUSTER: usize = 2_048;
 /// From these on Linux fills the line of OC-48c.
 const FILLS_THE_LINE: usize = 9_216;
-/// Longest packet of the veth.
 const MTU: u32 = 65_535;
 /// Bytes of the longest packet that the NIC for 10 Gbit/s takes, about.
 const JUMBO: usize = 16_384;
@@ -55,7 +53,6 @@ pub(super) fn run(setting: &Setting) -> Result<Outcome> {
     Ok(outcome)
 }
 
-/// Adds what the paper says of figure 1. `rates`: of [`MACHINES`], at each of [`SIZES`].
 fn judge(outcome: &mut Outcome, rates: &[[f64; SIZES.len()]; MACHINES.len()]) {
     let [freebsd, _, linux, freebsd_10g, linux_10g] = rates;
     let place = |wanted: usize| SIZES.iter().position(|size| *size == wanted).unwrap_or_default();
@@ -123,7 +120,6 @@ fn measure(setting: &Setting, outcome: &mut Outcome) -> Result<()> {
     Ok(())
 }
 
-/// A thread that wants a processor for itself; it ends with its value.
 fn rival(processor: usize) -> Result<Running<()>> {
     Running::start(None, "rival", move |ended| {
         let mut only = CpuSet::new();

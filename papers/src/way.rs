@@ -2,7 +2,6 @@
 
 use crate::prelude::*;
 
-/// What joins the hosts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Way {
     Single,
@@ -13,12 +12,10 @@ pub(super) enum Way {
 /// In the order of the papers' columns.
 pub(super) const WAYS: [Way; 3] = [Way::Single, Way::Bonding, Way::Bundle];
 
-/// Hosts that are joined.
 pub(super) struct Joined<'a> {
     way: Way,
     topology: &'a Topology,
     bundles: Vec<Bundle<'a>>,
-    /// The hosts' addresses.
     pub(super) addresses: Vec<IpAddr>,
 }
 
@@ -47,7 +44,6 @@ impl Way {
         }
     }
 
-    /// Joins all hosts of `topology`.
     pub(super) fn join<'a>(self, setting: &Setting, topology: &'a Topology) -> Result<Joined<'a>> {
         let hosts = 0..topology.hosts().len();
         let (bundles, addresses) = match self {
@@ -63,7 +59,6 @@ impl Way {
 }
 
 impl Joined<'_> {
-    /// Process id of the bundle on `host`, where that is what joins it.
     pub(super) fn bundle_pid(&self, host: usize) -> Option<u32> {
         self.bundles.get(host).and_then(Bundle::pid)
     }

@@ -15,17 +15,11 @@ use tabane_kit::prerequisites::{require, require_daemon};
 use tabane_kit::sandbox::{self, Side};
 use tabane_kit::topology::address;
 use tabane_papers::cgroup::Cgroup;
-use tabane_papers::workload::npb::exchange::{Class, Kernel, Step};
+use tabane_papers::workload::exchange::{Class, Kernel, Step};
 use tabane_papers::workload::ranks::Ranks;
 use tabane_papers::workload::returned;
 
-/// A link that a busy machine fills.
 const FAST: Bitrate = Bitrate::mbit(200);
-/// What the paper's device reads, in MB/s: the stream through it is a part of that.
-const DEVICE_MBPS: f64 = 17.0;
-/// How much faster memory has to be that is not slowed down: each message waits for an answer, and so for polls, over both.
-const SPEEDUP_MIN: f64 = 2.0;
-
 fn main() -> Result<ExitCode> {
     let mut arguments = Arguments::from_args();
     arguments.test_threads = Some(1); // they share the names of the sandbox
@@ -52,7 +46,6 @@ fn main() -> Result<ExitCode> {
     Ok(libtest_mimic::run(&arguments, trials).exit_code())
 }
 
-/// What `tabane-papers` reports.
 fn report(arguments: &[&str]) -> Result<Value> {
     let directory = tempfile::tempdir()?;
     let path = directory.path().join("report.json");
@@ -67,12 +60,11 @@ fn median(report: &Value, key: &str) -> Result<f64> {
     report["samples"][key]["median"].as_f64().with_context(|| format!("{key}: {report}"))
 }
 
-/// The shortest of the papers' measurements: figures, findings and a page.
 fn repeated() -> Result<()> {
     let directory = tempfile::tempdir()?;
     let page = directory.path().join("results.md");
     let which = ["P1.bounce", "P2.acks", "P3.mtu", "P4.anomaly"];
-    let short = ["--rounds", "1", "--seconds", "1", "--throttle", "--markdown"];
+    let short = ["--rounds", "1", "--seconds", "1", "--markdown"];
     let page_name = page.to_str().context("a path that is no text")?;
     let report = report(&[&which[..], &short, &[page_name]].concat())?;
     for what in ["single link", "two links"] {
@@ -80,13 +72,6 @@ fn repeated() -> Result<()> {
         let sent = median(&report, &format!("P2.acks {what}: sent"))?;
         ensure!((690_000.0..900_000.0).contains(&sent), "{what}: {report}");
     }
-    let [own, slow] = ["over mem", "over mem with the bug's rates"]
-        .map(|memory| median(&report, &format!("P3.mtu MTU 65000 {memory}")));
-    let (own, slow) = (own?, slow?);
-    ensure!(
-        slow > DEVICE_MBPS / 8.0 && slow < DEVICE_MBPS && own > SPEEDUP_MIN * slow,
-        "{own} MB/s; {slow} through a device that reads {DEVICE_MBPS} MB/s"
-    );
     for experiment in report["experiments"].as_array().context("experiments")? {
         let rows = experiment["outcome"]["rows"].as_array().context("rows")?;
         let simulated = rows.iter().filter(|row| row["source"] == "simulated").count();
@@ -143,7 +128,6 @@ fn returned() -> Result<()> {
     Ok(())
 }
 
-/// A program that does nothing but compute has a fifth of a processor at most.
 fn part_of_a_processor() -> Result<()> {
     let group = Cgroup::with_processor(20)?;
     let mut command = Command::new("sh");

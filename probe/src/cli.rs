@@ -16,7 +16,6 @@ use crate::stream::{self, sender};
 use crate::wire::PORT;
 use crate::{Error, pairs, rtt, send, sweep};
 
-/// Exit code of a failure while running.
 const RUN_TIME: u8 = 1;
 /// Exit code when what was asked cannot be done.
 const BAD_INPUT: u8 = 2;
@@ -97,7 +96,6 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     ExitCode::from(if matches!(error, Error::Refused(_)) { BAD_INPUT } else { RUN_TIME })
 }
 
-/// Clap's message of several lines as one sentence.
 fn sentence(error: &clap::Error) -> String {
     let text = error.render().to_string();
     let lines = text.lines().map(str::trim).take_while(|line| !line.starts_with("Usage:"));
@@ -107,7 +105,6 @@ fn sentence(error: &clap::Error) -> String {
     format!("{joined}; `tabane-probe --help` explains")
 }
 
-/// `sentence` with control characters escaped, as a path or a name may contain them.
 fn one_line(sentence: &str) -> String {
     let escaped = |c: char| if c.is_control() { c.escape_default().to_string() } else { c.to_string() };
     sentence.chars().map(escaped).collect()

@@ -5,7 +5,6 @@ use std::time::{Duration, Instant};
 
 /// Reading the clock should cost less than this, in nanoseconds; a report says when it costs more.
 pub(crate) const COST_ALLOWED_NS: f64 = 50.0;
-/// Reads in each of the batches by which the cost is measured.
 const READS: u32 = 20_000;
 /// Batches; the fastest one was least disturbed.
 const BATCHES: usize = 9;
@@ -17,12 +16,10 @@ pub(crate) struct Clock {
 }
 
 impl Clock {
-    /// A clock that shows 0 now.
     pub(crate) fn start() -> Clock {
         Clock { start: Instant::now() }
     }
 
-    /// Nanoseconds since the start.
     pub(crate) fn now_ns(self) -> u64 {
         u64::try_from(self.start.elapsed().as_nanos()).unwrap_or(u64::MAX)
     }
@@ -39,7 +36,6 @@ impl Clock {
     }
 }
 
-/// Nanoseconds as microseconds.
 pub(crate) fn microseconds(nanoseconds: u64) -> f64 {
     nanoseconds as f64 / 1e3
 }
@@ -54,7 +50,6 @@ const CATCH_UP_NS: u64 = 50_000_000;
 /// Part of the offered load that counts as reached.
 const REACHED: f64 = 0.98;
 
-/// Messages at equal distances, or as fast as they go.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Pace {
     /// Nanoseconds between two messages; 0 when there is no limit.
@@ -70,7 +65,6 @@ impl Pace {
         Pace { distance_ns, due_ns: start_ns as f64 }
     }
 
-    /// Waits until the next message is due.
     pub(crate) fn wait(&mut self, clock: Clock) {
         if self.distance_ns <= 0.0 {
             return;
@@ -96,7 +90,6 @@ pub(crate) fn verdict(offered: Option<f64>, mbit: f64) -> String {
     }
 }
 
-/// Whether `mbit` of `offered` Mbit/s is all of it, but for rounding.
 pub(crate) fn is_reached(offered: f64, mbit: f64) -> bool {
     mbit >= REACHED * offered
 }

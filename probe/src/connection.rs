@@ -11,7 +11,6 @@ use crate::Error;
 use crate::serve::with_port;
 use crate::wire::{self, Answer, Ask, PORT, Received, Request, VERSION};
 
-/// How long connecting may take, and the server's answer.
 const TIMEOUT: Duration = Duration::from_secs(5);
 /// How long a call may block while measuring before the other side counts as gone.
 const SILENCE_MAX: Duration = Duration::from_secs(10);
@@ -19,12 +18,9 @@ const SILENCE_MAX: Duration = Duration::from_secs(10);
 /// How long full send buffers may take over the slowest link.
 const SETTLING_MAX: Duration = Duration::from_secs(120);
 
-/// A server, as it was named and where it is.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct Server {
-    /// As on the command line.
     name: String,
-    /// Address and port.
     address: SocketAddr,
 }
 
@@ -47,7 +43,6 @@ impl Server {
         self.ask_with_segments(ask, None)
     }
 
-    /// The same with TCP segments of at most `segment` bytes.
     pub(crate) fn ask_with_segments(&self, ask: Ask, segment: Option<u32>) -> Result<TcpStream, Error> {
         let mut stream = self.connect(segment)?;
         self.greet(&mut stream, ask)?;
@@ -79,7 +74,6 @@ impl Server {
         connected().map_err(Error::doing(what))
     }
 
-    /// Sends the request; gives the port that the server names for it, if any.
     fn greet(&self, stream: &mut TcpStream, ask: Ask) -> Result<Option<u16>, Error> {
         let doing = || format!("asking the server at {}", self.address);
         let sent = wire::write_line(stream, &Request { probe: VERSION, ask });
@@ -102,12 +96,10 @@ impl Server {
         }
     }
 
-    /// Whether it is reached by IPv6.
     pub(crate) fn is_ipv6(&self) -> bool {
         self.address.is_ipv6()
     }
 
-    /// One line for people.
     pub(crate) fn line(&self) -> String {
         format!("{} ({})", self.name, self.address)
     }

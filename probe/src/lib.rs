@@ -56,7 +56,6 @@ pub enum Error {
 }
 
 impl Error {
-    /// Adds what was being done when `source` came.
     pub(crate) fn doing(what: impl Into<String>) -> impl FnOnce(io::Error) -> Error {
         |source| Error::Failed { what: what.into(), source }
     }

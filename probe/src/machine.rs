@@ -11,7 +11,6 @@ use crate::clock::{COST_ALLOWED_NS, Clock};
 /// The machine and the process at the time of the measurement.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct Machine {
-    /// Release of the kernel.
     kernel: String,
     /// Processors that the process may run on, such as `0-3,6`: a wake-up across processors costs time.
     cpus: String,
@@ -20,7 +19,6 @@ pub(crate) struct Machine {
 }
 
 impl Machine {
-    /// This machine now.
     pub(crate) fn now(clock: Clock) -> Machine {
         let allowed = sched_getaffinity(None).map(|set| ranges(&members(&set))).unwrap_or_default();
         Machine {
@@ -30,13 +28,11 @@ impl Machine {
         }
     }
 
-    /// One line for people.
     pub(crate) fn line(&self) -> String {
         let Machine { kernel, cpus, clock_ns } = self;
         format!("Linux {kernel}, processors {cpus}, {clock_ns:.0} ns per timestamp\n")
     }
 
-    /// A line of warning when timestamps cost so much that they change the measured times.
     pub(crate) fn warning(&self) -> String {
         let cost = self.clock_ns;
         if cost < COST_ALLOWED_NS {
@@ -52,7 +48,6 @@ fn members(set: &CpuSet) -> Vec<usize> {
     (0..CpuSet::MAX_CPU).filter(|cpu| set.is_set(*cpu)).collect()
 }
 
-/// Ascending numbers as ranges.
 fn ranges(numbers: &[usize]) -> String {
     let runs = numbers.chunk_by(|before, next| before + 1 == *next);
     let range = |run: &[usize]| match run {
@@ -71,7 +66,6 @@ pub(crate) struct Shares {
     pub(crate) user: f64,
     /// The kernel on behalf of programs.
     pub(crate) system: f64,
-    /// Interrupts.
     pub(crate) irq: f64,
     /// Work that interrupts defer: most of a network's work.
     pub(crate) softirq: f64,
@@ -82,7 +76,6 @@ pub(crate) struct Shares {
 }
 
 impl Shares {
-    /// The sum of all work.
     pub(crate) fn busy(&self) -> f64 {
         self.user + self.system + self.irq + self.softirq
     }
@@ -93,7 +86,6 @@ impl Shares {
 pub(crate) struct Ticks([u64; 8]);
 
 impl Ticks {
-    /// The ticks until now.
     pub(crate) fn now() -> Result<Ticks, Error> {
         let text = fs::read_to_string(STAT).map_err(Error::doing(STAT))?;
         parse(&text).ok_or_else(|| Error::Confused(format!("{STAT} has no line `cpu` of 8 numbers")))

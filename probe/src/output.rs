@@ -14,14 +14,10 @@ use signal_hook::flag;
 
 use crate::Error;
 
-/// A table without lines but the one below the head.
 const STYLE: TableStyle = TableStyle::new().header_separator(LineStyle::none().fill('─').junction('─'));
-/// Width of the longest bar of a histogram, in characters.
 const BAR: usize = 40;
 
-/// A report.
 pub(crate) trait Report: Serialize {
-    /// As text for people.
     fn text(&self) -> String;
 
     /// Prints it on stdout; that a reader such as `head` left early is no error.
@@ -36,24 +32,19 @@ pub(crate) trait Report: Serialize {
     }
 }
 
-/// Where the values of a report are from.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum Source<T> {
-    /// A file.
     Kept(String),
-    /// The network.
     Measured(T),
 }
 
 impl<T> Source<T> {
-    /// The file `path`.
     pub(crate) fn kept(path: &Path) -> Source<T> {
         Source::Kept(path.display().to_string())
     }
 }
 
-/// Prints `text` on stdout.
 pub(crate) fn print(text: &str) -> Result<(), Error> {
     let mut stdout = io::stdout().lock();
     match stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()) {
@@ -62,7 +53,6 @@ pub(crate) fn print(text: &str) -> Result<(), Error> {
     }
 }
 
-/// A table: the first column to the left, numbers to the right.
 pub(crate) fn table(head: &[&str], rows: impl IntoIterator<Item = Vec<String>>) -> String {
     let mut table = Table::new();
     table.load_style(STYLE).set_header(head).add_rows(rows);
@@ -95,7 +85,6 @@ pub(crate) fn figure(value: f64) -> String {
     format!("{value:.decimals$}")
 }
 
-/// A part of the whole in percent.
 pub(crate) fn percent(share: f64) -> String {
     format!("{:.1} %", share * 100.0)
 }
@@ -104,18 +93,14 @@ pub(crate) fn percent(share: f64) -> String {
 //
 // A thread of its own draws the bar now and then: the measurement only stores a number.
 
-/// Pause between two drawings.
 const REDRAW: Duration = Duration::from_millis(500);
-/// Drawings per second at most.
 const RATE: u8 = 2;
 
-/// A bar that is erased when it is dropped.
 pub(crate) struct Progress {
     bar: ProgressBar,
 }
 
 impl Progress {
-    /// A bar named `what` that is full after `count` steps.
     pub(crate) fn of(what: String, count: usize) -> Progress {
         let target = ProgressDrawTarget::stderr_with_hz(RATE);
         let bar = ProgressBar::with_draw_target(u64::try_from(count).ok(), target);
@@ -127,7 +112,6 @@ impl Progress {
         Progress { bar }
     }
 
-    /// Notes that `count` steps are done.
     pub(crate) fn reached(&self, count: usize) {
         self.bar.set_position(u64::try_from(count).unwrap_or(u64::MAX));
     }
@@ -144,7 +128,6 @@ impl Drop for Progress {
 /// Exit code after a second signal: 128 and the number of SIGINT.
 const SECOND_SIGNAL: i32 = 130;
 
-/// Whether a signal asks the measurement to end.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Interruption {
     asked: Arc<AtomicBool>,
@@ -162,7 +145,6 @@ impl Interruption {
         Ok(Interruption { asked })
     }
 
-    /// Whether a signal has come.
     pub(crate) fn came(&self) -> bool {
         self.asked.load(Ordering::Relaxed)
     }

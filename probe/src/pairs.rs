@@ -33,7 +33,6 @@ use rank::{Direction, Rank};
 const HOSTS_MAX: usize = 256;
 /// Longest reason why there are no figures, in characters.
 const REASON_MAX: usize = 100;
-/// Bytes of a write of the stream.
 const WRITE: u32 = 64 << 10;
 
 /// All pairs of a cluster, started by `mpirun` or `srun` with a rank on each host
@@ -68,11 +67,9 @@ pub(crate) struct Options {
     svg: Option<PathBuf>,
 }
 
-/// What a rank found out about one other.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 enum Found {
-    /// Figures.
     Pair {
         /// Median and 99th percentile of the round trips, in microseconds.
         rtt_us: f64,
@@ -80,11 +77,9 @@ enum Found {
         /// Payload that arrived, in Mbit/s.
         mbit: f64,
     },
-    /// None, and why.
     Failed(String),
 }
 
-/// Takes part as the rank that the launcher has made this process.
 pub(crate) fn run(options: &Options) -> Result<(), Error> {
     let rank = Rank::of_launcher(options.hosts.len())?;
     options.check()?;
@@ -114,12 +109,10 @@ impl Options {
         })
     }
 
-    /// What the report calls a host.
     fn name(&self, host: usize) -> String {
         self.names.get(host).cloned().unwrap_or_else(|| self.hosts[host].to_string())
     }
 
-    /// Measures the host `to` from here.
     fn measure(&self, to: usize, interruption: &Interruption) -> Found {
         let measured = || {
             let server = Server::find(&std::net::SocketAddr::new(self.hosts[to], self.port).to_string())?;
@@ -151,7 +144,6 @@ const LATE: f64 = 1.5;
 struct Report {
     measurement: &'static str,
     hosts: Vec<String>,
-    /// Directions that were to be measured.
     planned: usize,
     rows: Vec<Row>,
 }
@@ -171,7 +163,6 @@ struct Row {
     failed: Option<String>,
 }
 
-/// Writes the files and prints the report.
 fn write(options: &Options, directions: &[Direction]) -> Result<(), Error> {
     let hosts: Vec<String> = (0..options.hosts.len()).map(|host| options.name(host)).collect();
     let rows: Vec<Row> = directions.iter().map(|direction| Row::of(direction, &hosts)).collect();
@@ -217,7 +208,6 @@ impl output::Report for Report {
     }
 }
 
-/// What stands out among the directions.
 fn remarks(rows: &[Row]) -> Vec<String> {
     let median =
         |of: fn(&Row) -> Option<f64>| quantile(&sorted(&rows.iter().filter_map(of).collect::<Vec<_>>()), 0.5);

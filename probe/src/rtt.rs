@@ -24,7 +24,6 @@ use play::{Game, Order};
 use report::{Measured, Report};
 pub(crate) use stages::Stages;
 
-/// Most rounds: their times fit into memory.
 const ROUNDS_MAX: u64 = 100_000_000;
 
 /// How round trips are played and judged.
@@ -59,7 +58,6 @@ pub(crate) struct Options {
     from: Option<PathBuf>,
 }
 
-/// Measures, or reads, and reports.
 pub(crate) fn run(options: &Options) -> Result<(), Error> {
     if let Some(path) = &options.from {
         let rows: Vec<stages::Line> = trace::read(path)?;

@@ -21,9 +21,7 @@ use crate::window::Window;
 use crate::wire::{Ask, ECHO_MAX, Received};
 use report::{Measured, Report};
 
-/// Most calls: their times fit into memory.
 const CALLS_MAX: u64 = 100_000_000;
-/// Calls between two updates of the progress.
 const REPORT_EVERY: usize = 4_096;
 
 /// How long each `send()` of a stream takes, which kinds of calls there are, and how often each comes
@@ -55,7 +53,6 @@ pub(crate) struct Options {
     from: Option<PathBuf>,
 }
 
-/// Measures, or reads, and reports.
 pub(crate) fn run(options: &Options) -> Result<(), Error> {
     if let Some(path) = &options.from {
         return Report::new(&trace::read(path)?, Window::All, Source::kept(path)).print(options.json);
@@ -73,7 +70,6 @@ pub(crate) fn run(options: &Options) -> Result<(), Error> {
     Report::new(&calls, options.window, Source::Measured(source)).print(options.json)
 }
 
-/// What was sent.
 struct Sent {
     calls: Vec<Call>,
     /// The send buffer when the calls began: twice what was asked for, within the kernel's bounds.
@@ -81,7 +77,6 @@ struct Sent {
     received: Received,
 }
 
-/// Calls `send()` as often as asked, or until a signal; then receives how much arrived.
 fn stream(
     server: &Server,
     options: &Options,

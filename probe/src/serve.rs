@@ -24,9 +24,7 @@ use crate::Error;
 use crate::wire::{self, Answer};
 pub(crate) use session::with_port;
 
-/// How often a server checks whether it is to end.
 const CHECK_EVERY: Duration = Duration::from_millis(200);
-/// Connections that wait until they are accepted.
 const BACKLOG: i32 = 64;
 /// How long a server that cannot accept (no file descriptor, no memory) waits before it tries again.
 const RECOVERY: Duration = Duration::from_millis(100);
@@ -93,7 +91,6 @@ pub struct Server {
     open: Open,
 }
 
-/// How many sessions of each address are open.
 type Open = Arc<Mutex<BTreeMap<IpAddr, usize>>>;
 
 impl Server {
@@ -139,7 +136,6 @@ impl Server {
         Ok(())
     }
 
-    /// Starts a session on a thread of its own, if there is room for it.
     fn admit(&self, mut stream: TcpStream, from: SocketAddr) {
         let seat = match Seat::take(&self.open, &self.limits, from.ip().to_canonical()) {
             Ok(seat) => seat,
@@ -198,7 +194,6 @@ impl Drop for Seat {
     }
 }
 
-/// Whether a session may go on, which has to end by `end`.
 fn in_time(end: Instant) -> io::Result<()> {
     let over = || io::Error::new(ErrorKind::TimedOut, "it lasted longer than a session may");
     (Instant::now() < end).then_some(()).ok_or_else(over)

@@ -26,31 +26,25 @@ const CONTROL_BYTES: usize = 256;
 /// Messages that may be sent before the stamps of one have come.
 const LATE_MAX: usize = 4;
 
-/// How long the kernel may take until it stamps.
 const BEGINS_WITHIN: Duration = Duration::from_millis(200);
 
 /// Nanoseconds since 1970, by the clock of the stamps.
 pub(crate) type Moment = u64;
 
-/// A message that was sent.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Sent {
-    /// Before the call.
     pub(crate) called: Moment,
     /// When it entered the queueing discipline.
     pub(crate) queued: Option<Moment>,
-    /// When the driver took it.
     pub(crate) driver: Option<Moment>,
     /// The number of its last byte, counted as the kernel does.
     last: u32,
 }
 
-/// A message that was received.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Received {
     /// When its last segment came from the driver.
     pub(crate) arrived: Option<Moment>,
-    /// After the call.
     pub(crate) returned: Moment,
 }
 
@@ -61,7 +55,6 @@ pub(crate) struct Arrivals {
 }
 
 impl Arrivals {
-    /// Waits until the kernel stamps, for [`BEGINS_WITHIN`] at most.
     pub(crate) fn begin() -> io::Result<Arrivals> {
         let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0))?;
         let flags =
@@ -83,19 +76,16 @@ impl Arrivals {
     }
 }
 
-/// The socket, and what it has sent.
 #[derive(Debug)]
 pub(crate) struct Stamped {
     stream: TcpStream,
     sent: Vec<Sent>,
-    /// The number of the next byte.
     next: u32,
     control: Vec<u8>,
     _arrivals: Arrivals,
 }
 
 impl Stamped {
-    /// Has messages stamped from now on, with room for so many.
     pub(crate) fn new(stream: TcpStream, room: usize, arrivals: Arrivals) -> io::Result<Stamped> {
         let flags = TimestampingFlag::SOF_TIMESTAMPING_SOFTWARE
             | TimestampingFlag::SOF_TIMESTAMPING_TX_SOFTWARE
@@ -108,13 +98,11 @@ impl Stamped {
         Ok(Stamped { stream, sent, next: 0, control, _arrivals: arrivals })
     }
 
-    /// The moment now.
     pub(crate) fn now() -> Moment {
         let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or(Duration::ZERO);
         u64::try_from(since.as_nanos()).unwrap_or(u64::MAX)
     }
 
-    /// Sends all of `message`.
     #[expect(clippy::cast_possible_truncation, reason = "the kernel counts bytes modulo 2^32, too")]
     pub(crate) fn send(&mut self, message: &[u8]) -> io::Result<()> {
         self.next = self.next.wrapping_add(message.len() as u32);
@@ -140,7 +128,6 @@ impl Stamped {
         Ok((message.bytes, Received { arrived, returned }))
     }
 
-    /// Receives the whole `buffer`; the stamp is of what came last.
     pub(crate) fn receive_all(&mut self, buffer: &mut [u8]) -> io::Result<Option<Received>> {
         let (mut done, mut last) = (0, None);
         while done < buffer.len() {
@@ -154,7 +141,6 @@ impl Stamped {
         Ok(last)
     }
 
-    /// Notes which stamps have come for what was sent.
     pub(crate) fn collect(&mut self) -> io::Result<()> {
         let flags = MsgFlags::MSG_ERRQUEUE | MsgFlags::MSG_DONTWAIT;
         loop {
@@ -188,7 +174,6 @@ impl Stamped {
         }
     }
 
-    /// The connection, and what was sent, in order.
     pub(crate) fn end(self) -> (TcpStream, Vec<Sent>) {
         (self.stream, self.sent)
     }

@@ -33,9 +33,7 @@ use sender::{Done, Plan, Word, now_ns};
 
 /// Time between the order to start and the start, by which every sender has received it.
 const RUN_UP: Duration = Duration::from_millis(100);
-/// How often the program checks for Ctrl-C.
 const CHECK_EVERY: Duration = Duration::from_millis(50);
-/// Most intervals of a run.
 const INTERVALS_MAX: usize = 36_000;
 
 /// Throughput of several sender processes over time, and what the processors do meanwhile
@@ -73,26 +71,19 @@ pub(crate) struct Options {
     csv: Option<PathBuf>,
 }
 
-/// The measurements of a run.
 struct Run {
-    /// Local ports of the senders.
     ports: Vec<u16>,
-    /// At the ends of intervals.
     readings: Vec<Reading>,
     /// Of each sender on each NIC, in each interval; `None` when this process may not sample frames.
     seen: Option<Vec<Seen>>,
-    /// The senders' reports.
     done: Vec<Done>,
 }
 
-/// What this process read at one moment.
 struct Reading {
     ticks: Ticks,
-    /// Bytes that left each NIC so far.
     sent: Vec<u64>,
 }
 
-/// Measures and reports.
 pub(crate) fn run(options: &Options) -> Result<(), Error> {
     let intervals = options.intervals()?;
     options.servers.iter().try_for_each(|server| Server::find(server).map(drop))?;
@@ -144,7 +135,6 @@ impl Options {
         Duration::from_secs_f64(self.stagger.unwrap_or(0.0))
     }
 
-    /// How many intervals there are.
     fn intervals(&self) -> Result<usize, Error> {
         let whole = Duration::from_secs_f64(self.seconds).as_millis()
             / Duration::from_secs_f64(self.interval).as_millis();
@@ -195,12 +185,10 @@ struct Member {
     child: Child,
     orders: Option<ChildStdin>,
     words: BufReader<ChildStdout>,
-    /// Local port of its connection.
     port: u16,
 }
 
 impl Crew {
-    /// Starts the senders; all are connected then.
     fn gather(options: &Options) -> Result<Crew, Error> {
         let server = |number: usize| &options.servers[number % options.servers.len()];
         let start = |number| Member::start(server(number), options);
@@ -214,12 +202,10 @@ impl Crew {
         Ok(Crew(members))
     }
 
-    /// Local ports of the senders' connections.
     fn ports(&self) -> Vec<u16> {
         self.0.iter().map(|member| member.port).collect()
     }
 
-    /// Gives each sender its plan.
     fn start(mut self, plan: impl Fn(usize) -> Plan) -> Result<Running, Error> {
         for (number, member) in self.0.iter_mut().enumerate() {
             member.send(plan(number))?;

@@ -21,7 +21,6 @@ use crate::{Error, trace};
 use cell::Outcome;
 pub(crate) use cell::{Cell, Load, Mtu, Protocol};
 
-/// Most cells of a sweep.
 const CELLS_MAX: usize = 10_000;
 /// Longest UDP payload over IPv4, in bytes.
 const DATAGRAM_MAX: u32 = 65_507;
@@ -61,7 +60,6 @@ pub(crate) struct Options {
     csv: Option<PathBuf>,
 }
 
-/// Measures every combination and reports.
 pub(crate) fn run(options: &Options) -> Result<(), Error> {
     let cells = options.cells()?;
     let server = Server::find(&options.server)?;
@@ -120,12 +118,10 @@ impl Options {
     }
 }
 
-/// A duration for a value parser.
 pub(crate) fn seconds(text: &str) -> Result<f64, String> {
     within(text, 0.1, 3_600.0).ok_or_else(|| "allowed: 0.1 to 3600 seconds".to_owned())
 }
 
-/// A load for a value parser.
 pub(crate) fn mbit(text: &str) -> Result<f64, String> {
     within(text, 0.001, 1e6).ok_or_else(|| "allowed: 0.001 to 1000000 Mbit/s".to_owned())
 }
@@ -173,7 +169,6 @@ struct Row {
 }
 
 impl Row {
-    /// The row of `cell`.
     fn new(cell: &Cell, load: Load, outcome: Result<Outcome, Error>) -> Row {
         let mut row = Row {
             protocol: cell.protocol,

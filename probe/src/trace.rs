@@ -13,16 +13,13 @@ use serde::{Deserialize, Serialize};
 use crate::Error;
 use crate::rtt::Stages;
 
-/// Most lines that are read.
 const LINES_MAX: usize = 20_000_000;
 
-/// A line of a trace.
 pub(crate) trait Row: Serialize + DeserializeOwned {
     /// Whether its numbers can have been measured.
     fn is_measurable(&self) -> bool;
 }
 
-/// One round trip.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct RoundTrip {
     /// Bytes of the message, each way.
@@ -36,7 +33,6 @@ pub(crate) struct RoundTrip {
     pub(crate) stages: Option<Stages>,
 }
 
-/// One call of `send()`.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Call {
     /// Its number, from 1 on.
@@ -59,12 +55,10 @@ impl Row for Call {
     }
 }
 
-/// Whether it can be a duration.
 pub(crate) fn is_time(microseconds: f64) -> bool {
     microseconds.is_finite() && microseconds >= 0.0
 }
 
-/// Writes `rows` to the file `path`.
 pub(crate) fn write<T: Serialize>(path: &Path, rows: &[T]) -> Result<(), Error> {
     let written = || -> csv::Result<()> {
         let mut writer = Writer::from_path(path)?;
@@ -74,7 +68,6 @@ pub(crate) fn write<T: Serialize>(path: &Path, rows: &[T]) -> Result<(), Error> 
     written().map_err(io::Error::from).map_err(Error::doing(format!("writing `{}`", path.display())))
 }
 
-/// Reads the rows of the file `path`.
 pub(crate) fn read<T: Row>(path: &Path) -> Result<Vec<T>, Error> {
     let refused = |why: String| Error::Refused(format!("`{}`: {why}", path.display()));
     let file = File::open(path).map_err(|error| refused(error.to_string()))?;

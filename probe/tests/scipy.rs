@@ -19,16 +19,13 @@ const ROUNDING: f64 = 1e-9;
 const BORDER: f64 = 0.002;
 /// Part of a peak's value that a bin is wide.
 const BIN: f64 = 0.03;
-/// Values over which the changes of level are compared.
 const CHANGES_OVER: usize = 1_000;
-/// Shortest segment between two changes, in values.
 const SHORTEST: usize = 5;
 
 fn directory(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests").join(name)
 }
 
-/// What the others say of each trace.
 fn expected() -> BTreeMap<String, Value> {
     let text = fs::read_to_string(directory("oracle").join("expected.json")).expect("expected.json is kept");
     let mut expected: Value = serde_json::from_str(&text).expect("expected.json is JSON");

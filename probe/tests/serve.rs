@@ -10,7 +10,6 @@ use std::time::{Duration, Instant};
 use tabane_probe::serve::{Limits, Server};
 use tabane_probe::wire::{self, Answer, Ask, LINE_MAX, Received, Request, SIZES_MAX, STAMPED_MAX, VERSION};
 
-/// Limits that a test can wait for.
 const SHORT: Limits = Limits {
     sessions: 2,
     of_one: 2,
@@ -43,7 +42,6 @@ impl Stage {
         stream
     }
 
-    /// Asks and returns the connection with the answer.
     fn ask(&self, request: &Request) -> (TcpStream, Answer) {
         let mut stream = self.connect();
         wire::write_line(&mut stream, request).expect("sent");

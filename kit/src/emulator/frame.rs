@@ -20,7 +20,6 @@ const CHECKSUM_OFFSET: Range<usize> = 8..10;
 /// Ethernet addresses and type, of which no checksum of a packet would tell.
 const ETHERNET: usize = 14;
 
-/// What a frame is on the wire.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Size {
     pub(super) frames: u64,

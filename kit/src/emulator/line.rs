@@ -67,7 +67,6 @@ impl Line {
         }
     }
 
-    /// Begins or ends the black hole, and leaves the rest as it is.
     pub(super) fn set_black_hole(&mut self, black_hole: bool) {
         self.set(Impairment { black_hole, ..self.impairment });
     }
@@ -210,7 +209,6 @@ mod tests {
 
     const MS: u64 = 1_000_000;
 
-    /// A frame of 1,000 bytes on the wire, told from others by `number`.
     fn frame(number: u8) -> Vec<u8> {
         let mut frame = vec![0; HEADER + 1000];
         frame[HEADER] = number;

@@ -17,7 +17,6 @@ const PACK: &str = r#"
 "#;
 const LAST_WORDS: usize = 5;
 
-/// An errand; its directory goes with it.
 #[derive(Debug)]
 pub(super) struct Errand {
     directory: TempDir,
@@ -75,7 +74,6 @@ impl Errand {
         .join("\n")
     }
 
-    /// What the guest does at the moment, in its own words.
     pub(super) fn step(&self) -> Option<String> {
         let line = last_lines(&self.progress(), 1);
         Some(line).filter(|line| !line.is_empty())

@@ -15,7 +15,7 @@ const CONTROL: &str = "control";
 const PORT: u16 = 7432;
 const NIC_WITHIN: Duration = Duration::from_secs(30);
 /// How long one answer may take.
-pub const ANSWER_WITHIN: Duration = Duration::from_secs(120);
+const ANSWER_WITHIN: Duration = Duration::from_secs(120);
 
 /// The cables of guest `side`, 0 or 1: that for control first, and one for each link. Their sockets are in `directory`.
 pub fn cables(directory: &Path, side: usize, links: usize, model: Model) -> Vec<Cable> {
@@ -40,7 +40,6 @@ fn mac(number: usize, side: usize) -> String {
     format!("52:54:00:7a:{side:02x}:{number:02x}")
 }
 
-/// Moves the NIC of this address to `host` under `name`, up.
 fn take(host: &Namespace, number: usize, mac: &str, name: &str) -> Result<()> {
     let passing = format!("cable{number}");
     // Meanwhile somebody else may give it a name.
@@ -53,7 +52,6 @@ fn take(host: &Namespace, number: usize, mac: &str, name: &str) -> Result<()> {
     host.ip(&format!("link set {passing} name {name} up")).map(drop)
 }
 
-/// The NIC of this address that the guest itself has.
 fn nic_of(mac: &str) -> Result<Option<String>> {
     let nics = fs::read_dir("/sys/class/net").context("/sys/class/net")?.flatten();
     let has_it = |path: &Path| fs::read_to_string(path.join("address")).is_ok_and(|has| has.trim() == mac);
@@ -67,7 +65,6 @@ fn control(side: usize) -> SocketAddr {
     SocketAddr::from((Ipv4Addr::new(10, 3, 0, host), PORT))
 }
 
-/// Lines of JSON over a connection.
 #[derive(Debug)]
 pub struct Talk {
     lines: BufReader<TcpStream>,
@@ -93,13 +90,11 @@ impl Talk {
         Ok(Talk { lines: BufReader::new(stream) })
     }
 
-    /// Says a line.
     pub fn say(&mut self, value: &impl Serialize) -> Result<()> {
         let line = serde_json::to_string(value)? + "\n";
         self.lines.get_mut().write_all(line.as_bytes()).context("speaking to the other guest")
     }
 
-    /// Hears a line.
     pub fn hear<T: DeserializeOwned>(&mut self) -> Result<T> {
         let mut line = String::new();
         self.lines.read_line(&mut line).context("hearing the other guest")?;

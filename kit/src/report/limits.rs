@@ -30,26 +30,22 @@ struct Row {
     number: usize,
     wanted: String,
     holds: String,
-    /// Why it is no better.
     reason: String,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 enum State {
-    /// The requirement is met.
     Ok,
-    /// It is not met, or worse than the list says.
+    /// The requirement is not met, or worse than the list says.
     NotOk,
-    /// It is not met, as the list says.
     Limit,
-    /// It is met, although the list says that it never is.
+    /// The requirement is met, although the list says that it never is.
     Met,
     /// The list has other bounds than the verdict.
     Astray,
 }
 
-/// A verdict with its state, as it stands in the JSON file.
 #[derive(Debug, Serialize)]
 struct Judged<'a> {
     #[serde(flatten)]
@@ -59,7 +55,6 @@ struct Judged<'a> {
     row: Option<&'a Row>,
 }
 
-/// The verdicts of a run beside the list.
 #[derive(Debug, Serialize)]
 #[serde(transparent)]
 pub(super) struct Judgement<'a> {
@@ -73,7 +68,6 @@ pub(super) struct Judgement<'a> {
 }
 
 impl Limits {
-    /// The list of this build.
     pub fn checked_in() -> Result<Limits> {
         Limits::parse(TEXT)
     }
@@ -96,12 +90,10 @@ impl Limits {
         self.0.keys().filter_map(|id| id.split('.').next()).collect()
     }
 
-    /// The scenarios that have rows.
     pub fn scenarios(&self) -> BTreeSet<&str> {
         self.0.keys().filter_map(|id| id.strip_prefix("run.")?.split('.').next()).collect()
     }
 
-    /// Judges the `verdicts` of a run of `command`, or of a part of one.
     pub(super) fn judge<'a>(
         &'a self,
         command: &str,
@@ -224,7 +216,6 @@ mod tests {
         Verdict::at_most("flaps", got, 3.0)
     }
 
-    /// Whether a run with these verdicts ends well, and what it says to people.
     fn ending(verdicts: &[Verdict], is_part: bool) -> (bool, String) {
         let list = Limits::parse(LIST).unwrap();
         let judgement = list.judge("test", verdicts, is_part);

@@ -16,22 +16,18 @@ impl Topology {
         self.set_switch(link, false)
     }
 
-    /// Ends [`Topology::kill_switch`].
     pub fn revive_switch(&self, link: usize) -> Result<Moment> {
         self.set_switch(link, true)
     }
 
-    /// Pulls the cable of `host` on `link`: both ends lose carrier.
     pub fn pull_cable(&self, host: usize, link: usize) -> Result<Moment> {
         self.set_cable(host, link, "down")
     }
 
-    /// Ends [`Topology::pull_cable`].
     pub fn plug_cable(&self, host: usize, link: usize) -> Result<Moment> {
         self.set_cable(host, link, "up")
     }
 
-    /// Sets the NIC of `host` on `link` down, or up again.
     pub fn set_nic(&self, host: usize, link: usize, is_up: bool) -> Result<()> {
         let state = if is_up { "up" } else { "down" };
         self.hosts[host].ip(&format!("link set {} {state}", nic(link))).map(drop)
@@ -71,7 +67,6 @@ impl Topology {
         wire.set_both(impairment)
     }
 
-    /// The emulated wire of `link`.
     pub fn emulator(&self, link: usize) -> Result<&Emulator> {
         self.emulators.get(link).with_context(|| format!("link {link} is not emulated"))
     }

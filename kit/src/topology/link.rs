@@ -32,12 +32,10 @@ const BRIDGE: &str = "br0";
 /// How long a link may take to come up; the kernel batches carrier events for up to a second.
 const UP_WITHIN: Duration = Duration::from_secs(5);
 
-/// One link of a plan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LinkPlan {
     /// Rate of each direction; `None`: as fast as the machine.
     pub rate: Option<Bitrate>,
-    /// MTU of the NICs and switch ports, in bytes.
     pub mtu: u32,
     /// Most bytes sent at once; the kernel cuts superframes that are longer.
     pub burst_bytes: u64,
@@ -50,9 +48,7 @@ pub struct LinkPlan {
 pub struct RouterPlan {
     /// Rate, Ethernet headers counted.
     pub rate: Bitrate,
-    /// Most bytes that wait.
     pub queue_bytes: u64,
-    /// Whether it translates the addresses of what the first of two hosts sends.
     pub translates: bool,
 }
 
@@ -85,13 +81,11 @@ impl LinkPlan {
         LinkPlan { burst_bytes, ..LinkPlan::shaped(rate) }
     }
 
-    /// Makes `device` of `namespace` send at this link's rate.
     fn shape(&self, namespace: &Namespace, device: &str) -> Result<()> {
         let Some(rate) = self.rate else { return Ok(()) };
         shape(namespace, device, rate, self.burst_bytes, queue_bytes(rate))
     }
 
-    /// Makes the switch's port `device` send at this link's rate, or at its router's.
     fn shape_port(&self, switch: &Namespace, device: &str) -> Result<()> {
         let Some(router) = self.router else { return self.shape(switch, device) };
         let tbf = router.tbf(router.rate.bits_per_second());
@@ -121,7 +115,6 @@ fn shape(namespace: &Namespace, device: &str, rate: Bitrate, burst: u64, queue: 
     namespace.tc(&format!("qdisc add dev {device} root tbf rate {bits}bit burst {burst}b limit {queue}b"))
 }
 
-/// Lays `link` of a topology whose namespaces stand.
 pub(super) fn lay(topology: &Topology, link: usize) -> Result<()> {
     if topology.plan.wiring == Wiring::Cable {
         lay_cable(topology, link, 0, (&topology.hosts[1], &nic(link)))?;
@@ -182,7 +175,6 @@ pub(super) fn emulate(places: &[Namespace], seed: u64) -> Result<Vec<Emulator>> 
     wires.collect()
 }
 
-/// A veth pair from the NIC of `host` to this device elsewhere, both ends down.
 fn lay_cable(topology: &Topology, link: usize, host: usize, (far, device): (&Namespace, &str)) -> Result<()> {
     Ok(topology.hosts[host].enter(|| netlink::add_cable(&nic(link), device, far))??)
 }

@@ -26,7 +26,6 @@ pub struct Pacer {
 }
 
 impl Topology {
-    /// What changes the rate of the router of `link`.
     pub fn pacer(&self, link: usize) -> Result<Pacer> {
         let router = self.plan.links[link].router.context("a link without a router")?;
         let mut command = self.switches.get(link).context("a link without a switch")?.command("tc");
@@ -52,7 +51,6 @@ impl Pacer {
         Ok(commands.flush()?)
     }
 
-    /// Ends it.
     pub fn finish(mut self) -> Result<()> {
         self.commands = None;
         let status = wait_for("the end of `tc -batch`", ENDS_WITHIN, || Ok(self.tc.try_wait()?))?;

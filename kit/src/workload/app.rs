@@ -8,21 +8,17 @@ use super::{database, ganesha, store, wait_until_listening, web};
 use crate::prerequisites::{GANESHA, NFS_CAT, NGINX, PGBENCH, REDIS, REDIS_BENCHMARK, SETPRIV, Tool, WRK};
 use crate::usual::*;
 
-/// Clients at once.
 pub const CLIENTS: u16 = 8;
 /// How much longer than planned a load may take, an outage included; that of a store ends by its requests.
 const OVERTIME: Duration = Duration::from_secs(120);
 
-/// What clients do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum App {
     /// They fetch 16 MiB files from nginx.
     WebLarge,
     /// They fetch 1 KiB files from it.
     WebSmall,
-    /// They do transactions of PostgreSQL.
     Database,
-    /// They set values of Redis.
     Store,
     /// They read a 16 MiB file from nfs-ganesha.
     Files,
@@ -38,7 +34,6 @@ pub struct Server {
     pub(super) content: Arc<[u8]>,
 }
 
-/// What became of the clients.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Outcome {
     /// 10^6 bits per second, where bytes are what counts; else requests or transactions per second.
@@ -51,7 +46,6 @@ pub struct Outcome {
 pub struct Load(Box<dyn FnOnce() -> Result<Outcome>>);
 
 impl App {
-    /// Programs that it needs.
     pub const fn tools(self) -> &'static [Tool] {
         match self {
             App::WebLarge | App::WebSmall => &[NGINX, WRK],
@@ -104,7 +98,6 @@ impl Server {
 }
 
 impl Load {
-    /// Starts `command`, which is all clients for about `seconds`, and whose output `read` understands.
     pub(super) fn start(
         command: Command,
         seconds: u32,
@@ -120,7 +113,6 @@ impl Load {
         })))
     }
 
-    /// Waits for its end.
     pub fn finish(self) -> Result<Outcome> {
         (self.0)()
     }

@@ -87,7 +87,6 @@ pub(super) fn load(host: &Namespace, server: IpAddr, seconds: u32) -> Result<Loa
     Load::start(command, seconds, outcome, None)
 }
 
-/// Transactions per second, and those that failed.
 fn outcome(output: &str) -> Result<Outcome> {
     Ok(Outcome { speed: field(output, "tps = ")?, failed: field(output, "number of failed transactions: ")? })
 }

@@ -11,7 +11,6 @@ const ENDED_AFTER: Duration = Duration::from_millis(300);
 /// Datagrams between two looks at the clock.
 const BURST: u64 = 64;
 
-/// What became of the datagrams.
 #[derive(Clone, Copy, Debug)]
 pub struct Outcome {
     /// Accepted by the sending socket, per second.

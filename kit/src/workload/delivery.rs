@@ -16,10 +16,8 @@ use super::transfer::Source;
 use super::{Stream, accept};
 use crate::usual::*;
 
-/// A file that was sent.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Delivery {
-    /// Its length.
     pub bytes: u64,
     /// From the first byte to the answer.
     pub seconds: f64,
@@ -48,7 +46,6 @@ pub fn send(to: SocketAddr, bytes: u64, seed: u64) -> Result<Delivery> {
     Ok(Delivery { bytes, seconds: began.elapsed().as_secs_f64(), is_whole: answer == [1] })
 }
 
-/// Who takes files, one connection after the other.
 #[derive(Debug)]
 pub struct Taker {
     listener: TcpListener,
@@ -61,7 +58,6 @@ impl Taker {
         Ok(Taker { listener })
     }
 
-    /// Takes the next file.
     pub fn take(&self) -> Result<()> {
         let mut connection = accept(&self.listener).context("nobody sends a file")?;
         let [mut length, mut seed] = [[0; 8]; 2];

@@ -26,7 +26,6 @@ const LOOK: Duration = Duration::from_millis(100);
 /// How late the sender may wake up, in nanoseconds.
 const TIMER_SLACK: u64 = 1_000;
 
-/// What became of the datagrams.
 #[derive(Clone, Copy, Debug)]
 pub struct Outcome {
     /// Round trips of those that came back.
@@ -85,7 +84,6 @@ fn send(socket: &UdpSocket, start: Instant, per_second: u64, duration: Duration)
     }
 }
 
-/// Returns every datagram until it is over.
 fn give_back(socket: &UdpSocket, over: &AtomicBool) -> Result<()> {
     let mut datagram = [0; BYTES];
     loop {
@@ -98,7 +96,6 @@ fn give_back(socket: &UdpSocket, over: &AtomicBool) -> Result<()> {
     }
 }
 
-/// Notes how long each took, until it is over.
 fn read(socket: &UdpSocket, start: Instant, over: &AtomicBool) -> Result<Histogram<u64>> {
     let (mut times, mut datagram) = (histogram()?, [0; BYTES]);
     loop {

@@ -19,7 +19,6 @@ pub struct Etcd<'a> {
 }
 
 impl<'a> Etcd<'a> {
-    /// Starts it on `host`, which has `address`, and waits until it answers.
     pub fn start(host: &'a Namespace, address: IpAddr) -> Result<Etcd<'a>> {
         let directory = tempfile::tempdir().context("a directory for etcd")?;
         certify(directory.path(), address)?;
@@ -48,12 +47,10 @@ impl<'a> Etcd<'a> {
         Ok(())
     }
 
-    /// Ends it by its process id, and at once.
     pub fn kill(&mut self) -> Result<()> {
         self.process.take().context("etcd has ended already")?.kill().map(drop)
     }
 
-    /// Where it listens.
     pub fn url(&self) -> String {
         format!("https://{}:{PORT}", self.address)
     }
@@ -64,7 +61,6 @@ impl<'a> Etcd<'a> {
         self.directory.path().join(name)
     }
 
-    /// What `etcdctl` prints.
     pub fn ask(&self, arguments: &[&str]) -> Result<String> {
         let mut command: Command = self.host.command("etcdctl");
         command.env("ETCDCTL_API", "3").args(["--endpoints", &self.url()]);

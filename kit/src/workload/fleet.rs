@@ -7,7 +7,6 @@ use crate::usual::*;
 
 const LISTEN_WITHIN: Duration = Duration::from_secs(10);
 
-/// A follower of the bundle of a host.
 #[derive(Debug)]
 pub struct Follower<'a> {
     host: &'a Namespace,
@@ -25,7 +24,6 @@ impl<'a> Follower<'a> {
         Ok(follower)
     }
 
-    /// Starts it once more, after it has ended.
     pub fn start_again(&mut self) -> Result<()> {
         let mut command = self.host.command(&self.program);
         command.args(&self.arguments);
@@ -33,7 +31,6 @@ impl<'a> Follower<'a> {
         Ok(())
     }
 
-    /// Waits until it has said `words`.
     pub fn says(&self, words: &str, limit: Duration) -> Result<()> {
         let process = self.process.as_ref().context("the follower has ended")?;
         wait_for(&format!("a follower that says `{words}`"), limit, || {
@@ -41,7 +38,6 @@ impl<'a> Follower<'a> {
         })
     }
 
-    /// Has it end by SIGTERM, and tells what it said.
     pub fn stop(&mut self) -> Result<String> {
         let Ending { status, complaint, .. } =
             self.process.take().context("the follower has ended already")?.stop()?;
@@ -50,7 +46,6 @@ impl<'a> Follower<'a> {
     }
 }
 
-/// What the program prints with these arguments.
 pub fn run(host: &Namespace, tabane: &Path, arguments: &[String]) -> Result<String> {
     process::run(host.command(program(tabane)?).args(arguments))
 }
@@ -79,7 +74,6 @@ impl<'a> Dns<'a> {
         Ok(dns)
     }
 
-    /// Has other records from now on.
     pub fn serve(&mut self, lines: &str) -> Result<()> {
         if self.process.is_some() {
             self.kill()?;
@@ -101,7 +95,6 @@ impl<'a> Dns<'a> {
         Ok(())
     }
 
-    /// Ends it by its process id, and at once.
     pub fn kill(&mut self) -> Result<()> {
         self.process.take().context("dnsmasq has ended already")?.kill().map(drop)
     }

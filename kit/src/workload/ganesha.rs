@@ -58,7 +58,6 @@ fn configuration(own: &Path, files: &Path) -> String {
     )
 }
 
-/// Clients at work.
 #[derive(Debug)]
 pub struct Load {
     clients: Vec<JoinHandle<Result<usize>>>,

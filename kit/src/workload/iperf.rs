@@ -5,7 +5,6 @@ use serde::Deserialize;
 use super::{CONGESTION, Stream, wait_until_listening};
 use crate::usual::*;
 
-/// Where the server listens.
 pub const PORT: u16 = 5201;
 /// How much longer than planned a run may take: an outage, and emulated processors that others keep busy.
 const OVERTIME: Duration = Duration::from_secs(90);
@@ -16,10 +15,8 @@ pub struct Server {
     _process: Process,
 }
 
-/// A flow to be run.
 #[derive(Clone, Copy, Debug)]
 pub struct Flow {
-    /// Address of the server.
     pub server: IpAddr,
     /// Duration in whole seconds.
     pub seconds: u32,
@@ -29,28 +26,24 @@ pub struct Flow {
     pub stream: Stream,
 }
 
-/// A flow that runs.
 #[derive(Debug)]
 pub struct Running {
     process: Process,
     limit: Duration,
 }
 
-/// What was measured.
 #[derive(Clone, Debug)]
 pub struct Outcome {
     /// Payload bytes that arrived.
     pub bytes: u64,
     /// Payload that arrived, in 10^9 bits per second of the whole run.
     pub gbps: f64,
-    /// TCP segments sent again.
     pub retransmits: u64,
     /// Payload sent in each tenth of a second, in 10^9 bits per second.
     pub intervals_gbps: Vec<f64>,
 }
 
 impl Server {
-    /// Starts a server in `host` and waits until it listens.
     pub fn start(host: &Namespace, stream: Stream) -> Result<Server> {
         let mut command = program(host, stream);
         command.args(["--server", "--port", &PORT.to_string()]);
@@ -61,12 +54,10 @@ impl Server {
 }
 
 impl Flow {
-    /// One TCP flow.
     pub const fn tcp(server: IpAddr, seconds: u32) -> Flow {
         Flow { server, seconds, connections: 1, stream: Stream::Tcp }
     }
 
-    /// Starts the flow from `client`.
     pub fn start(&self, client: &Namespace) -> Result<Running> {
         let mut command = program(client, self.stream);
         command.args(["--client", &self.server.to_string(), "--port", &PORT.to_string()]);
@@ -76,14 +67,12 @@ impl Flow {
         Ok(Running { process: Process::start(command)?, limit })
     }
 
-    /// Runs the flow from `client` to its end.
     pub fn run(&self, client: &Namespace) -> Result<Outcome> {
         self.start(client)?.finish()
     }
 }
 
 impl Running {
-    /// Waits for the end of the flow.
     pub fn finish(self) -> Result<Outcome> {
         let report = self.process.wait(self.limit)?.success("iperf3")?;
         outcome(&report).context("the report of iperf3")

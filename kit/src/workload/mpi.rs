@@ -39,7 +39,6 @@ impl<'a> Mpi<'a> {
         self.directory.path()
     }
 
-    /// Number of ranks.
     pub fn ranks(&self) -> usize {
         self.topology.hosts().len()
     }

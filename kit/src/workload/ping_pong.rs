@@ -13,10 +13,8 @@ use crate::usual::*;
 /// Longest round trip told apart from longer ones, in nanoseconds.
 const LONGEST_NS: u64 = 60_000_000_000;
 
-/// Times of many round trips.
 #[derive(Clone, Copy, Debug)]
 pub struct RoundTrips {
-    /// How many there were.
     pub count: u64,
     /// The median, in microseconds.
     pub p50_us: f64,
@@ -74,7 +72,6 @@ fn answer(listener: &TcpListener) -> Result<()> {
     echo(connection)
 }
 
-/// Returns every byte of one connection.
 fn echo(mut connection: impl Read + Write) -> Result<()> {
     let mut byte = [0];
     loop {
@@ -143,17 +140,14 @@ const INTERVAL: &str = "0.2";
 /// Longest that all of them take: busybox waits 10 s for the last answer.
 const END_WITHIN: Duration = Duration::from_secs(60);
 
-/// Requests, and the answers that came.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Pings {
-    /// Requests sent.
     pub sent: u64,
     /// Round trips of those that were answered, in milliseconds, in order.
     pub trips_ms: Vec<f64>,
 }
 
 impl Pings {
-    /// Requests that were not answered.
     pub fn lost(&self) -> u64 {
         self.sent.saturating_sub(self.trips_ms.len() as u64)
     }

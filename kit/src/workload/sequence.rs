@@ -17,13 +17,11 @@ use crate::usual::*;
 
 /// Bytes of the number in front of each payload.
 const NUMBER: usize = 8;
-/// How often the receiver looks whether the sender has ended.
 const LOOK_AGAIN_AFTER: Duration = Duration::from_millis(20);
 /// What has not come so long after the sender's end is lost.
 const LOST_AFTER: Duration = Duration::from_millis(500);
 const UNDER_WAY: u64 = u64::MAX;
 
-/// How the datagrams are sent.
 #[derive(Clone, Copy, Debug)]
 pub struct Pace {
     /// Datagrams per second, at least 1.
@@ -32,38 +30,25 @@ pub struct Pace {
     pub bytes: usize,
 }
 
-/// Datagrams on their way.
 #[derive(Debug)]
 pub struct Sequence {
-    sender: JoinHandle<Result<Vec<u64>>>,
-    receiving: Receiving,
-}
-
-/// The end that they go to.
-#[derive(Debug)]
-pub struct Receiving {
-    at: SocketAddr,
     /// How many are to be sent; [`UNDER_WAY`] until the end is asked for or reached.
     total: Arc<AtomicU64>,
+    sender: JoinHandle<Result<Vec<u64>>>,
     receiver: JoinHandle<Result<Received>>,
 }
 
-/// What became of them.
 #[derive(Clone)]
 pub struct Outcome {
-    /// Datagrams sent.
     pub sent: u64,
     /// Different ones that came.
     pub received: u64,
     /// When each of those that did not come was sent, in nanoseconds of CLOCK_MONOTONIC.
     pub lost_at_ns: Vec<u64>,
-    /// Datagrams that came more than once.
     pub doubled: u64,
     /// Datagrams that came after one with a higher number.
     pub overtaken: u64,
-    /// Datagrams with another content than was sent.
     pub damaged: u64,
-    /// Times between two that came.
     pub gaps: Gaps,
 }
 
@@ -86,55 +71,32 @@ impl Sequence {
         limit: Duration,
     ) -> Result<Sequence> {
         ensure!(pace.per_second >= 1 && pace.bytes >= NUMBER, "{pace:?}: at least 1 per second of 8 bytes");
-        let receiving = Receiving::start(server, at, pace, limit)?;
-        let sender = connected(client, receiving.at)?;
-        let sending = Arc::clone(&receiving.total);
-        let sender = client.spawn("sender", move || send(&sender, pace, limit, &sending))?;
-        Ok(Sequence { sender, receiving })
+        let socket = datagrams_at(server, at)?;
+        // More than the kernel allows others, where it may be had.
+        sockopt::set_socket_recv_buffer_size_force(&socket, RECEIVE_BUFFER_BYTES).ok();
+        socket.set_read_timeout(Some(LOOK_AGAIN_AFTER))?;
+        let sending_socket = connected(client, socket.local_addr()?)?;
+        let total = Arc::new(AtomicU64::new(UNDER_WAY));
+        let [receiving, sending] = [(); 2].map(|()| Arc::clone(&total));
+        let receiver = server.spawn("receiver", move || receive(&socket, pace.bytes, limit, &receiving))?;
+        let sender = client.spawn("sender", move || send(&sending_socket, pace, limit, &sending))?;
+        Ok(Sequence { total, sender, receiver })
     }
 
     /// Ends the sending, waits for what is on its way, and tells what became of all.
     pub fn finish(self) -> Result<Outcome> {
-        self.receiving.total.fetch_min(UNDER_WAY - 1, Ordering::Relaxed);
+        self.total.fetch_min(UNDER_WAY - 1, Ordering::Relaxed);
         self.outcome()
     }
 
     /// Waits until all that fits into the time limit has been sent, else as [`Sequence::finish`].
     pub fn outcome(self) -> Result<Outcome> {
         let sent_ns = joined(self.sender);
-        let received = joined(self.receiving.receiver)?;
+        let received = joined(self.receiver)?;
         Ok(received.compared_with(&sent_ns?))
     }
 }
 
-impl Receiving {
-    /// Starts receiving on `server`, which has the IPv4 address `at`, what another machine sends for at most `limit`.
-    pub fn start(server: &Namespace, at: SocketAddr, pace: Pace, limit: Duration) -> Result<Receiving> {
-        let socket = datagrams_at(server, at)?;
-        // More than the kernel allows others, where it may be had.
-        sockopt::set_socket_recv_buffer_size_force(&socket, RECEIVE_BUFFER_BYTES).ok();
-        socket.set_read_timeout(Some(LOOK_AGAIN_AFTER))?;
-        let at = socket.local_addr()?;
-        let total = Arc::new(AtomicU64::new(UNDER_WAY));
-        let receiving = Arc::clone(&total);
-        let receiver = server.spawn("receiver", move || receive(&socket, pace.bytes, limit, &receiving))?;
-        Ok(Receiving { at, total, receiver })
-    }
-
-    /// Waits for what is on its way, and tells what became of all that [`send_to`] has sent.
-    pub fn finish(self, sent_ns: &[u64]) -> Result<Outcome> {
-        self.total.store(sent_ns.len() as u64, Ordering::Release);
-        Ok(joined(self.receiver)?.compared_with(sent_ns))
-    }
-}
-
-/// Sends to a [`Receiving`] on another machine for as long as `limit`; returns when each was sent.
-pub fn send_to(client: &Namespace, at: SocketAddr, pace: Pace, limit: Duration) -> Result<Vec<u64>> {
-    let socket = connected(client, at)?;
-    send_all(&socket, pace, limit, &AtomicU64::new(UNDER_WAY))
-}
-
-/// A socket that hears of what its device refuses.
 fn connected(client: &Namespace, to: SocketAddr) -> Result<UdpSocket> {
     let socket = client.enter(|| UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0)))??;
     setsockopt(&socket, Ipv4RecvErr, &true).context("IP_RECVERR")?;

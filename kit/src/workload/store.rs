@@ -8,7 +8,6 @@ const PORT: u16 = 6379;
 const REQUESTS_PER_SECOND: u32 = 40_000;
 const VALUE: usize = 100;
 
-/// Starts a server in `host` and waits until it listens.
 pub(super) fn serve(host: &Namespace) -> Result<Server> {
     let directory = tempfile::tempdir().context("a directory for Redis")?;
     let mut command = host.command("redis-server");

@@ -17,13 +17,11 @@ use crate::usual::*;
 /// How long what was sent may take to arrive once it is waited for; a connection that is slower counts as lost. One that brings a
 /// byte now and then is never silent, so [`SILENCE_MAX`](super::SILENCE_MAX) alone would not end it.
 pub const ARRIVES_WITHIN: Duration = Duration::from_secs(60);
-/// Bytes per read and write.
 const CHUNK: usize = 256 << 10;
 
 /// A longer file repeats itself after so many bytes.
 const PERIOD: u64 = 16 << 20;
 
-/// What carries a transfer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Carrier {
     /// A connection of the kernel's; each of its subflows has CUBIC.
@@ -38,11 +36,9 @@ pub struct Source {
     /// At most [`PERIOD`] bytes.
     content: Arc<[u8]>,
     bytes: u64,
-    /// Bytes of it that have been read.
     at: u64,
 }
 
-/// A transfer at work.
 #[derive(Debug)]
 pub struct Transfer {
     end: Arc<End>,
@@ -51,11 +47,9 @@ pub struct Transfer {
     copy_bytes: u64,
 }
 
-/// What both ends are told while they work.
 #[derive(Debug, Default)]
 struct End {
     is_last: AtomicBool,
-    /// When all of it has to have arrived.
     latest: OnceLock<Instant>,
 }
 
@@ -66,10 +60,8 @@ struct Ends {
     receiver: JoinHandle<Result<Received>>,
 }
 
-/// What became of a transfer.
 #[derive(Debug)]
 pub struct Outcome {
-    /// Bytes that arrived.
     pub bytes: u64,
     /// Whole copies of the file that were sent.
     pub copies: u64,
@@ -77,9 +69,7 @@ pub struct Outcome {
     pub is_whole: bool,
     /// Copies that arrived with another content.
     pub damaged: u64,
-    /// Times between two reads that got something.
     pub gaps: Gaps,
-    /// Why the connection was lost, if it was.
     pub lost: Option<String>,
 }
 
@@ -87,7 +77,6 @@ pub struct Outcome {
 struct Received {
     bytes: u64,
     expected: Source,
-    /// Whole copies that have come, and those of them that were damaged.
     copies: u64,
     damaged: u64,
     is_damaged: bool,
@@ -105,7 +94,6 @@ impl Source {
         Source { content: content.into(), bytes, at: 0 }
     }
 
-    /// The file's next bytes; `None` at its end, after which it begins anew.
     pub(super) fn next(&mut self) -> Option<&[u8]> {
         if self.at == self.bytes {
             self.at = 0;
@@ -131,7 +119,6 @@ impl Transfer {
         Transfer::over(Carrier::Stream(Stream::Tcp), client, server, at, source)
     }
 
-    /// As [`Transfer::start`], over any `carrier`.
     pub fn over(
         carrier: Carrier,
         client: &Namespace,
@@ -150,7 +137,6 @@ impl Transfer {
         Ok(Transfer { end, arrived, ends, copy_bytes })
     }
 
-    /// Bytes that have arrived so far.
     pub fn arrived(&self) -> u64 {
         self.arrived.load(Ordering::Relaxed)
     }
@@ -225,7 +211,6 @@ impl Received {
         Ok(())
     }
 
-    /// Notes why nothing more comes.
     fn end_with(&mut self, ended: Result<()>) {
         if let Err(error) = ended {
             self.lost = Some(format!("receiver, after {} bytes: {error:#}", self.bytes));
@@ -247,7 +232,6 @@ const NOTED_NS: u64 = 1_000_000;
 /// Most gaps that are kept, the first ones.
 const KEPT: usize = 100_000;
 
-/// The gaps between arrivals.
 #[derive(Clone, Debug, Default)]
 pub struct Gaps {
     first_ns: Option<u64>,
@@ -255,12 +239,10 @@ pub struct Gaps {
     kept: Vec<Gap>,
 }
 
-/// A time without arrival.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Gap {
     /// When it began, in nanoseconds of CLOCK_MONOTONIC.
     pub at_ns: u64,
-    /// How long it was.
     pub length: Duration,
 }
 

@@ -20,7 +20,6 @@ end
 /// Files that are served: of the small one requests are what counts, of the large one bytes.
 const FILES: [(&str, usize); 2] = [("small", 1 << 10), ("large", 16 << 20)];
 
-/// Starts a server in `host` and waits until it listens.
 pub(super) fn serve(host: &Namespace) -> Result<Server> {
     let directory = tempfile::tempdir().context("a directory for nginx")?;
     for (name, bytes) in FILES {
@@ -60,7 +59,6 @@ pub(super) fn load(host: &Namespace, server: IpAddr, is_large: bool, seconds: u3
 #[derive(Deserialize)]
 struct Report {
     seconds: f64,
-    /// Requests that were answered, and bytes of the answers.
     requests: u64,
     bytes: u64,
     /// Connections and requests that failed, or were answered by anything but a file.

@@ -1,4 +1,4 @@
-//! A hostile node among bundles: it hears one link, sends what it likes there, and has not the key, or nothing but the group's.
+//! A hostile node among bundles: it hears one link, sends what it likes there, and has not the key.
 //!
 //! ```text
 //!  h1.eth1 ── port1 [ s1 ] port2 ── eth1.h2       the hostile node hears both ports, and sends out of port2, or of both
@@ -32,7 +32,6 @@ use forge::{Attack, Forger, Stranger};
 use frame::{Recording, datagrams, frames};
 use trial::Figures;
 
-/// Links of each host, of which the hostile node hears one.
 const LINKS: usize = 2;
 /// Rate of each: low, for the attacker shares the CPUs of this machine.
 const RATE: Bitrate = Bitrate::mbit(100);
@@ -57,11 +56,7 @@ struct Scene<'a> {
     hostile: Hostile,
     stranger: Stranger,
     daemon: &'a Path,
-    /// The file of the group's key, and of one that it has not, or not yet.
-    key: String,
     other_key: String,
-    /// The files of the hosts' own keys; each lets in only the other.
-    node_keys: [String; 2],
 }
 
 /// Runs the wanted attacks.
@@ -85,7 +80,7 @@ pub fn run(options: &Options) -> Result<ExitCode> {
         Bundle::stop_all(scene.bundles)?;
     }
     report.field("seconds", options.seconds);
-    write(&mut report, &seen, Duration::from_secs(options.seconds));
+    write(&mut report, &seen);
     report.finish(common.json.as_deref())
 }
 
@@ -95,24 +90,15 @@ impl<'a> Scene<'a> {
         let key = new_key(daemon, &keys.join(format!("group-{number}")))?;
         let other_key = new_key(daemon, &keys.join(format!("other-{number}")))?;
         let stranger = Stranger::of(topology.host(trial::STRANGER))?;
-        let node_keys = [0, 1].map(|host| keys.join(format!("node-{number}-{host}")).display().to_string());
-        let mut public = Vec::new();
-        for file in &node_keys {
-            public.push(process::run(Command::new(daemon).args(["genkey", "--node", file]))?);
-        }
         let hearing = Hostile::enter(topology)?.hear(topology)?;
-        let start = |host: usize| {
-            let words = ["--node-key", &node_keys[host], "--allow", public[1 - host].trim()];
-            let arguments = words.map(String::from).to_vec();
-            let options = bundle::Options { arguments, ..with_key(daemon, &key) };
-            Bundle::start(topology.host(host), host, &topology.nics(), &options)
-        };
+        let start =
+            |host: usize| Bundle::start(topology.host(host), host, &topology.nics(), &with_key(daemon, &key));
         let mut bundles = vec![start(trial::FRIEND)?, start(trial::VICTIM)?];
         for bundle in &mut bundles {
             bundle.wait_until("the other host", |status| status.is_ready(1, LINKS))?;
         }
         let hostile = hearing.end()?;
-        Ok(Scene { topology, bundles, hostile, stranger, daemon, key, other_key, node_keys })
+        Ok(Scene { topology, bundles, hostile, stranger, daemon, other_key })
     }
 
     fn statuses(&self) -> Result<Vec<Status>> {
@@ -125,7 +111,6 @@ fn with_key(daemon: &Path, key: &str) -> bundle::Options {
     bundle::Options { protection, ..bundle::Options::new(daemon) }
 }
 
-/// Has the program itself write a new key to `path`, which is returned.
 fn new_key(daemon: &Path, path: &Path) -> Result<String> {
     process::run(Command::new(daemon).arg("genkey").arg(path))?;
     Ok(path.to_string_lossy().into_owned())
@@ -134,19 +119,15 @@ fn new_key(daemon: &Path, path: &Path) -> Result<String> {
 // The hostile node at work on one link: it hears what the hosts send and puts forged frames before them.
 
 const LINK: usize = 0;
-/// Pause between two looks at the link.
 const TICK: Duration = Duration::from_millis(1);
 /// Most cells put on the link in one of these; what is due on top is left out.
 const BURST: u64 = 1_000;
-/// Most frames heard in one of these.
 const HEAR: usize = 1_000;
 
 /// The hostile node, with the switch's ports to both hosts in its hands: frames of a switch can be heard and sent under
 /// any address there, without it learning wrong ones.
 struct Hostile {
-    /// Each hears a host, and reaches it.
     ports: [PacketSocket; 2],
-    /// What each host has sent.
     heard: [Recording; 2],
     frame: Vec<u8>,
 }
@@ -169,32 +150,27 @@ impl Hostile {
         })
     }
 
-    /// Sends what `forger` makes for so long, so much to each host that is attacked; how many cells left.
     fn strike(&mut self, forger: &mut Forger, per_second: u32, duration: Duration) -> Result<u64> {
-        let (start, mut due, mut tried) = (Instant::now(), 0, [0; 2]);
+        let (start, mut due, mut tried) = (Instant::now(), 0, 0);
         while start.elapsed() < duration {
             self.listen()?;
             let now_due = u64::try_from(start.elapsed().as_micros())? * u64::from(per_second) / 1_000_000;
-            for host in forger.attacked() {
-                let forged: Vec<_> = (due..now_due)
-                    .take(usize::try_from(BURST)?)
-                    .map_while(|_| forger.next(&self.heard, host))
-                    .collect();
-                for frame in frames(&forged) {
-                    // A full NIC takes no more: what does not leave was not tried.
-                    let has_left = self.ports[host].send(&frame).is_ok();
-                    tried[host] += if has_left { datagrams(&frame).len() as u64 } else { 0 };
-                }
+            let forged: Vec<_> = (due..now_due)
+                .take(usize::try_from(BURST)?)
+                .map_while(|_| forger.next(&self.heard[trial::FRIEND]))
+                .collect();
+            for frame in frames(&forged) {
+                // A full NIC takes no more: what does not leave was not tried.
+                let has_left = self.ports[trial::VICTIM].send(&frame).is_ok();
+                tried += if has_left { datagrams(&frame).len() as u64 } else { 0 };
             }
             due = now_due;
             thread::sleep(TICK);
         }
-        let is_tried = forger.attacked().all(|host| tried[host] > 0);
-        ensure!(is_tried, "nothing was heard of which cells could be made: {tried:?}");
-        Ok(tried.iter().sum())
+        ensure!(tried > 0, "nothing was heard of which cells could be made");
+        Ok(tried)
     }
 
-    /// Notes what the hosts have sent.
     fn listen(&mut self) -> Result<()> {
         for (port, heard) in self.ports.iter().zip(&mut self.heard) {
             for _ in 0..HEAR {
@@ -211,7 +187,6 @@ impl Hostile {
 }
 
 impl Stranger {
-    /// `host` on [`LINK`].
     fn of(host: &Namespace) -> Result<Stranger> {
         let shown = host.ip(&format!("-6 -oneline address show dev {} scope link", nic(LINK)))?;
         let address = word_after(&shown, "inet6").and_then(|address| address.split('/').next());
@@ -233,12 +208,11 @@ fn word_after<'a>(text: &'a str, name: &str) -> Option<&'a str> {
 
 // The attacks in the common form: a row for each, and what is wanted of all.
 
-/// Least share of its speed that the connection keeps under attack.
 const SHARE_MIN: f64 = 0.9;
 /// Most MiB that the victim's daemon may grow by in one attack: what it makes room for is made at its start.
 const GROWN_MIB_MAX: f64 = 2.0;
 
-fn write(report: &mut Report, seen: &[(Attack, Figures)], span: Duration) {
+fn write(report: &mut Report, seen: &[(Attack, Figures)]) {
     report.field("attacks", seen.iter().map(fields).collect::<Vec<_>>());
     report.show(table(seen));
     report.show("  tried: cells, or nodes; dropped: by the victim, for any reason; taken: forged frames at the device,");
@@ -248,21 +222,17 @@ fn write(report: &mut Report, seen: &[(Attack, Figures)], span: Duration) {
         if let Some(lost) = &figures.lost {
             report.show(format!("  lost: {}: {lost}", attack.name()));
         }
-        judge(report, *attack, figures, span);
+        judge(report, *attack, figures);
     }
 }
 
-fn judge(report: &mut Report, attack: Attack, figures: &Figures, span: Duration) {
+fn judge(report: &mut Report, attack: Attack, figures: &Figures) {
     let id = |figure: &str| format!("{}.{figure}", attack.name());
     report.verdict(Verdict::equals(&id("taken"), figures.taken(), 0));
     report.verdict(Verdict::equals(&id("links_lost"), figures.links_lost, 0));
     report.verdict(Verdict::equals(&id("connections_lost"), usize::from(figures.lost.is_some()), 0));
     report.verdict(Verdict::at_least(&id("share"), figures.share(), SHARE_MIN));
     report.verdict(Verdict::at_most(&id("grown_mib"), figures.grown_mib, GROWN_MIB_MAX));
-    if attack == Attack::Claimed {
-        let least = trial::changes_of_key(span).into();
-        report.verdict(Verdict::at_least(&id("rekeys"), figures.rekeys as f64, least));
-    }
     if attack.is_of_a_stranger() {
         report.verdict(Verdict::equals(&id("answers"), figures.answered, 0));
     }

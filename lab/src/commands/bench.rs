@@ -63,7 +63,6 @@ pub fn run(options: &Options) -> Result<ExitCode> {
 const SETTLE: Duration = Duration::from_millis(300);
 const SMALL_BYTES: usize = 64;
 
-/// Measures `path` with flows of `seconds` and adds a sample of every figure to `report`.
 fn take(path: &Path, daemon: &std::path::Path, seconds: u32, report: &mut Report) -> Result<()> {
     let topology = path.lay()?;
     let bundles = path.start(&topology, daemon)?;
@@ -186,9 +185,7 @@ const RATIO_MIN: f64 = 0.55;
 const RATIO_AIM: f64 = 0.80;
 /// Most CPU time per byte, as a multiple of bare veth's: the prototype's 1.0 s/GB over the 0.45 measured beside it.
 const CPU_RATIO_MAX: f64 = 2.22;
-/// Least share of bare veth's throughput that a bundle through memory reaches.
 const RATIO_MEMORY_MIN: f64 = 1.0;
-/// Retransmits that a bundle may have above those of bare veth.
 const RETRANSMITS_ABOVE_MAX: f64 = 10.0;
 
 /// What is wanted: a figure of a path as a multiple of another's. With sealing and by the kernel path that is what holds where all share
@@ -242,7 +239,6 @@ fn table(report: &Report, paths: &[Path], goal: [&str; 2]) -> Table {
 
 // The paths that are compared: how each is built, from bare cables to a bundle over them, and what stays in memory.
 
-/// A way from the first host to the second.
 struct Path {
     /// Name in the file.
     key: &'static str,
@@ -258,7 +254,6 @@ enum Carrier {
     Bare,
     Mptcp,
     Loopback,
-    /// A pair of Unix sockets.
     UnixPair,
     /// A bundle over links of this form, sealed or not, with further arguments of `tabane up`.
     Bundle(&'static str, bool, &'static [&'static str]),
@@ -275,7 +270,6 @@ const ETHER: Carrier = Carrier::Bundle("ether:NIC,engine=packet", true, &[]);
 /// By AF_XDP where it can be had.
 const ETHER_AUTO: Carrier = Carrier::Bundle("ether:NIC,engine=auto", true, &[]);
 
-/// Where the bundle over one link stands in [`PATHS`].
 const BUNDLE_1: usize = 1;
 
 const PATHS: [Path; 10] = [
@@ -291,7 +285,6 @@ const PATHS: [Path; 10] = [
     Path { key: "kernel1", label: "kernel path", links: 1, carrier: BY_PROGRAMS },
 ];
 
-/// Paths that leave no machine, in the order of their table.
 const MEMORY_PATHS: [Path; 4] = [
     Path { key: "mem", label: "mem", links: 1, carrier: Carrier::Bundle(MEMORY, true, &[]) },
     Path {
@@ -337,7 +330,6 @@ impl Path {
         (topology.host(0), topology.host(server))
     }
 
-    /// Address of the host that answers on this path.
     fn server(&self) -> IpAddr {
         match self.carrier {
             Carrier::Bundle(..) => bundle::address(1),
@@ -346,7 +338,6 @@ impl Path {
         }
     }
 
-    /// What carries its byte streams.
     fn stream(&self) -> Stream {
         if self.carrier == Carrier::Mptcp { Stream::Mptcp } else { Stream::Tcp }
     }

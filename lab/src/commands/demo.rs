@@ -217,12 +217,10 @@ fn outage_table(outage: &Outage, stall_ms: f64) -> Table {
 
 const VICTIM: usize = 1;
 const NICS: [&str; 3] = [bundle::DEVICE, "eth1", "eth2"];
-/// Length of a sample of the strip chart.
 const TICK: Duration = Duration::from_millis(100);
 const TICKS_BEFORE: u32 = 30;
 const TICKS_DEAD: u32 = 30;
 const TICKS_AFTER: u32 = 30;
-/// Size of the file that is sent, again and again, through the outage.
 const FILE_BYTES: u64 = 64 << 20;
 
 #[derive(Debug)]
@@ -230,7 +228,6 @@ struct Outage {
     /// What the bundles tell of it, and of false alarms since they were started.
     told: Vec<Measure>,
     transfer: transfer::Outcome,
-    /// The iperf3 connection, or why it was lost.
     flow: Result<iperf::Outcome, String>,
     /// Mean of what the device received while the switch was dead, Gbit/s.
     gbps_while_dead: f64,
@@ -276,14 +273,12 @@ fn run_outage(
     })
 }
 
-/// Label of each row of the strip chart and its full bar in Gbit/s.
 fn rows(link: Bitrate) -> [(&'static str, f64); 3] {
     let link = link.bits_per_second() as f64 / 1e9;
     let [device, first, second] = NICS;
     [(device, 2.0 * link), (first, link), (second, link)]
 }
 
-/// A change of the switch and what the device had received by then.
 struct Change {
     moment: Moment,
     bytes: u64,
@@ -302,7 +297,6 @@ fn watch(topology: &Topology, receiver: &Namespace, strip: &mut Strip) -> Result
     Ok([killed, revived])
 }
 
-/// Reads the receiver's counters tick by tick.
 struct Sampler<'a> {
     receiver: &'a Namespace,
     bytes: [u64; 3],

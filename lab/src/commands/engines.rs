@@ -29,7 +29,6 @@ pub struct Options {
     quick: bool,
 }
 
-/// How long a ping-pong over the bare cable lasts.
 const BARE: Duration = Duration::from_secs(1);
 /// After a change of engine: what came before is over.
 const SETTLE: Duration = Duration::from_millis(200);
@@ -92,7 +91,6 @@ pub fn run(options: &Options) -> Result<ExitCode> {
     report.finish(common.json.as_deref())
 }
 
-/// Measures one engine at one load.
 fn sample(
     topology: &Topology,
     bundles: &[Bundle<'_>],
@@ -116,7 +114,6 @@ fn key(load: u64, engine: Method, figure: &str) -> String {
     format!("{load}.{}.{figure}", engine.name())
 }
 
-/// Judges and shows the loads: a row per load and figure, an engine per column.
 fn write(report: &mut Report, loads: &[u64]) {
     let names = Method::ALL.map(Method::name);
     let mut table = Table::new(["load, figure"].into_iter().chain(names).chain(["adaptive of the better"]));
@@ -143,7 +140,6 @@ fn write(report: &mut Report, loads: &[u64]) {
 const OF_VETH_MAX: f64 = 0.54;
 /// What a daemon with nothing to do may take of a processor, in percent: heartbeats wake it, and machines differ (docs/limits.md).
 const IDLE_MAX: f64 = 1.7;
-/// How long the ping-pong lasts, and the quiet after it.
 const PLAY: Duration = Duration::from_secs(1);
 const QUIET: Duration = Duration::from_secs(2);
 

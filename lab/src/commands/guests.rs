@@ -24,16 +24,12 @@ const LIMIT: Duration = Duration::from_secs(600);
 /// Bytes of the memory: two rings of 2 MiB and what belongs to them, up to the next power of two.
 const WINDOW: u64 = 8 << 20;
 
-/// Bytes of each file.
 const BYTES: u64 = 4_000_000;
 /// A node whose beat stands still is taken for absent after 1 s; the rest is for emulated processors.
 const NOTICED_MAX: Duration = Duration::from_secs(10);
 
-/// What the first guest leaves when it has met the other: the [`Meeting`].
 const MET: &str = "met";
-/// When it is alone: how many further files the other took.
 const LOST: &str = "lost";
-/// When the other is back.
 const BACK: &str = "back";
 
 /// Two virtual machines with an ivshmem device: ping, a file, one of them killed and booted anew; about 3 minutes
@@ -51,11 +47,8 @@ pub struct Options {
 #[derive(Debug)]
 struct Course {
     before: Meeting,
-    /// Files that arrived between the first meeting and the death.
     delivered: u64,
-    /// From the death until the first guest was seen to know of it.
     noticed: Duration,
-    /// From the second boot until the first guest was seen to know of that.
     returned: Duration,
     after: Meeting,
 }
@@ -126,7 +119,6 @@ fn left<T: DeserializeOwned>(first: &mut Visit, mut other: Option<&mut Visit>, n
     })
 }
 
-/// Both meetings side by side, what the death cost, and what is wanted.
 fn write(report: &mut Report, course: &Course) {
     let meetings = [("before", &course.before), ("after", &course.after)];
     let mut table = Table::new(["", "pings", "lost", "round trip", "file", "speed", "content"]);
@@ -166,7 +158,6 @@ const PINGS: u32 = 20;
 /// Pause between two looks at a bundle: each starts a program, which takes an emulated processor some time.
 const LOOK_AGAIN_AFTER: Duration = Duration::from_millis(200);
 
-/// What passed between the guests while both were up.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 struct Meeting {
     pings: Pings,
@@ -246,7 +237,6 @@ fn is_there(status: &Status) -> bool {
     !is_alone(status) && status.is_ready(1, 1)
 }
 
-/// Whether nobody else is in the window.
 fn is_alone(status: &Status) -> bool {
     status.links.iter().all(|link| !link.carrier)
 }
@@ -260,7 +250,6 @@ const DEVICES: &str = "/sys/bus/pci/devices";
 /// Red Hat, and its memory between virtual machines.
 const IDENTITY: [(&str, &str); 2] = [("vendor", "0x1af4"), ("device", "0x1110")];
 
-/// Finds the device, switches it on, and returns its memory.
 fn memory_in(devices: &Path) -> Result<PathBuf> {
     let entries = fs::read_dir(devices).with_context(|| devices.display().to_string())?;
     let found = entries.flatten().map(|entry| entry.path()).find(|device| is_meant(device));

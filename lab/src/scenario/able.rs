@@ -3,7 +3,7 @@
 use tabane_kit::prerequisites::is_installed;
 use tabane_kit::workload::app::App;
 
-use super::contestant::{CONNECTIONS_MAX, Contestant, With};
+use super::contestant::{Contestant, With};
 use super::course::{self, Condition};
 use super::plan::{BundleOptions, Fault, FaultKind, Flow, FlowKind, Link, Over, Place, Quality, Scenario};
 use crate::prelude::*;
@@ -22,19 +22,16 @@ pub(super) fn contestant_lacks(scenario: &Scenario, contestant: Contestant, plac
     let is_simulated =
         matches!(contestant, Contestant::BestLink | Contestant::Bundle(_, With::Nothing | With::NoRepair));
     let has_bare = scenario.flows.iter().any(|flow| flow.bare.is_some());
-    let flows: usize = scenario.flows.iter().map(|flow| flow.pairs(scenario.hosts).len()).sum();
     let why: String = if place == Place::Sim && !is_simulated {
         "the simulator has neither TCP nor a kernel".into()
-    } else if contestant.is_for_tcp()
+    } else if contestant == Contestant::Mptcp
         && has(|kind| matches!(kind, FlowKind::Udp | FlowKind::Quic) || kind.app().is_some())
     {
         "it carries neither datagrams, QUIC nor applications".into()
-    } else if contestant.is_for_tcp()
+    } else if contestant == Contestant::Mptcp
         && scenario.flows.iter().any(|flow| flow.all || (flow.from, flow.to) != (0, 1))
     {
         "connections go from host 1 to host 2 alone".into()
-    } else if contestant == Contestant::Aggligator && flows > CONNECTIONS_MAX.into() {
-        format!("it has ports for {CONNECTIONS_MAX} connections")
     } else if matches!(contestant, Contestant::Kernel(_)) && scenario.hosts > 2 {
         "it is set up for 2 hosts".into()
     } else if contestant.needs_switches() && needs_emulator(scenario) && !scenario.netem {
@@ -66,7 +63,6 @@ pub(super) fn needs_emulator(scenario: &Scenario) -> bool {
         || course::conditions(scenario).into_iter().any(is_flawed)
 }
 
-/// Whether something happens to daemons, or they are asked for something.
 fn is_hard_on_daemons(scenario: &Scenario) -> bool {
     let kinds = || scenario.faults.iter().map(|fault| fault.kind);
     scenario.random_faults > 0 || kinds().any(|kind| kind.is_of_process() || kind.wants_daemon())
@@ -114,7 +110,6 @@ fn competes(scenario: &Scenario, flow: &Flow, link: u8) -> bool {
     alone && flow.kind == FlowKind::Tcp && scenario.links[usize::from(link)].router.is_some()
 }
 
-/// Whether connections from different hosts have to share the cables of one.
 fn meets_others(scenario: &Scenario) -> bool {
     let greedy = |flow: &&Flow| flow.bare.is_none() && matches!(flow.kind, FlowKind::Tcp | FlowKind::File);
     let greedy: Vec<&Flow> = scenario.flows.iter().filter(greedy).collect();

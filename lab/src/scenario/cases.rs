@@ -33,7 +33,6 @@ pub(super) struct Wish {
 }
 
 impl Wish {
-    /// As the command line that says it.
     pub(super) fn arguments(&self) -> Vec<String> {
         let only = self.only.iter().map(|name| format!("--case={name}"));
         let set = self.set.iter().map(|text| format!("--set={text}"));
@@ -194,7 +193,7 @@ mod tests {
         let wrong = TEXT.replace("900", "\"much\"");
         assert!(
             said(&wrong, &Wish::default())
-                .contains("f, case fast.sound: want.at_least: invalid type: string")
+                .contains("f, case fast.sound: at_least = \"much\": invalid type: string")
         );
         let stranger = Wish { only: vec!["new".into()], ..Wish::default() };
         assert!(said(TEXT, &stranger).starts_with("f: --case: there is no case new; allowed: slow, fast"));

@@ -1,11 +1,9 @@
-//! Who carries the flows, and how each makes one path of the links: nobody, a bundle, the kernel, or another program.
+//! Who carries the flows, and how each makes one path of the links: nobody, a bundle, or the kernel.
 
 use std::net::{Ipv4Addr, TcpStream};
 
 use serde::{Deserializer, Serializer};
-use tabane_kit::prerequisites::{TEAMNL, is_installed};
-use tabane_kit::workload::wait_until_listening;
-use tabane_kit::workload::watchers::Watchers;
+use tabane_kit::prerequisites::TEAMNL;
 
 use super::plan::{Place, Scenario};
 use super::units::{Form, named};
@@ -24,45 +22,32 @@ pub(super) enum Contestant {
     BestLink,
     /// The same, with the kernel's emulator in place of the lab's.
     Netem,
-    /// A bundle over all links, of this policy and with this.
     Bundle(PolicyKind, With),
-    /// The kernel's MPTCP with a subflow per link.
     Mptcp,
-    /// The kernel's bonding in one of its modes, or team.
     Kernel(&'static str),
-    /// Aggligator's tunnel for TCP ports, in user space.
-    Aggligator,
 }
 
-/// What a bundle has beside its policy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum With {
     Nothing,
-    /// Lost cells are not sent again.
     NoRepair,
-    /// Somebody watches it at every host.
-    Watchers,
     /// The kernel path's programs carry its frames, and the reorder qdisc puts them in order.
     Order,
     /// The same, which leaves the order to TCP.
     TcpOrder,
-    /// Programs carry its frames, of each connection over one link.
     Programs,
-    /// A VLAN of the kernel's is on its device.
     Vlan,
 }
 
 /// Bundles with something, by their names in files; others have that of their policy.
-const BUNDLES: [(&str, PolicyKind, With); 6] = [
+const BUNDLES: [(&str, PolicyKind, With); 5] = [
     ("unrepaired", PolicyKind::Adaptive, With::NoRepair),
-    ("watched", PolicyKind::Adaptive, With::Watchers),
     ("daemon-order", PolicyKind::Adaptive, With::Order),
     ("daemon-tcp-order", PolicyKind::Adaptive, With::TcpOrder),
     ("kernel", PolicyKind::Hash, With::Programs),
     ("vlan", PolicyKind::Adaptive, With::Vlan),
 ];
 
-/// Those of the kernel, by their names in files.
 const KERNEL: [&str; 7] = [
     "bond-balance-rr",
     "bond-balance-tlb",
@@ -73,21 +58,16 @@ const KERNEL: [&str; 7] = [
     "team-roundrobin",
 ];
 
-/// What makes a path while it lives.
 pub(super) struct Way<'a> {
     pub(super) bundles: Vec<Bundle<'a>>,
-    watchers: Vec<Watchers>,
-    tunnel: Option<Tunnel>,
     is_ordered: bool,
 }
 
 impl Way<'_> {
     pub(super) fn pids(&self) -> Vec<u32> {
-        let daemons = self.bundles.iter().filter_map(Bundle::pid);
-        daemons.chain(self.watchers.iter().flat_map(Watchers::pids)).collect()
+        Bundle::pids(&self.bundles)
     }
 
-    /// What the hosts' reorder qdiscs have counted, if they have such: names and counts.
     pub(super) fn reordered(&self) -> Result<Vec<(String, u64)>> {
         let mut all = Vec::new();
         for bundle in self.bundles.iter().filter(|_| self.is_ordered) {
@@ -100,9 +80,7 @@ impl Way<'_> {
     }
 
     pub(super) fn stop(self) -> Result<()> {
-        self.watchers.into_iter().try_for_each(Watchers::stop)?;
-        Bundle::stop_all(self.bundles)?;
-        self.tunnel.map_or(Ok(()), Tunnel::stop)
+        Bundle::stop_all(self.bundles)
     }
 }
 
@@ -112,12 +90,11 @@ impl Contestant {
     pub(super) fn all() -> Vec<Contestant> {
         let policies = PolicyKind::ALL.into_iter().map(|policy| Contestant::Bundle(policy, With::Nothing));
         let bundles = policies.chain(BUNDLES.map(|(_, policy, with)| Contestant::Bundle(policy, with)));
-        let further = [Contestant::Mptcp, Contestant::Aggligator, Contestant::Netem];
+        let further = [Contestant::Mptcp, Contestant::Netem];
         let kernel = KERNEL.map(Contestant::Kernel);
         [Contestant::BestLink].into_iter().chain(bundles).chain(further).chain(kernel).collect()
     }
 
-    /// Name in files; of a bundle that of its policy.
     pub(super) fn key(self) -> &'static str {
         match self {
             Contestant::BestLink => "best-link",
@@ -127,7 +104,6 @@ impl Contestant {
             }
             Contestant::Mptcp => "mptcp",
             Contestant::Kernel(key) => key,
-            Contestant::Aggligator => "aggligator",
         }
     }
 
@@ -135,12 +111,10 @@ impl Contestant {
         if let Contestant::Bundle(policy, _) = self { Some(policy) } else { None }
     }
 
-    /// Whether it is a bundle with this.
     pub(super) fn has(self, with: With) -> bool {
         matches!(self, Contestant::Bundle(_, own) if own == with)
     }
 
-    /// Whether the kernel path's programs carry its frames.
     fn is_by_programs(self) -> bool {
         matches!(self, Contestant::Bundle(_, With::Order | With::TcpOrder | With::Programs))
     }
@@ -153,10 +127,6 @@ impl Contestant {
         self.policy().is_none() && !matches!(self, Contestant::Kernel(_))
     }
 
-    pub(super) const fn is_for_tcp(self) -> bool {
-        matches!(self, Contestant::Mptcp | Contestant::Aggligator)
-    }
-
     /// Whether it has the switches of the links joined, or pass on what they do not by themselves.
     pub(super) fn needs_switches(self) -> bool {
         let needy = ["bond-balance-tlb", "bond-balance-alb", "bond-802.3ad"];
@@ -167,7 +137,6 @@ impl Contestant {
         if matches!(self, Contestant::Mptcp) { Stream::Mptcp } else { Stream::Tcp }
     }
 
-    /// What it needs in `place` that this machine lacks, in a sentence.
     pub(super) fn lacks_in(self, place: Place) -> Option<String> {
         match self {
             Contestant::Kernel(_) | Contestant::Netem | Contestant::Bundle(_, With::Vlan | With::Order)
@@ -175,10 +144,6 @@ impl Contestant {
             {
                 Some("it is compared in `guest`, whose kernel has it".into())
             }
-            Contestant::Aggligator if place == Place::Guest => {
-                Some("it is no part of a kernel, and slow in a machine that is emulated".into())
-            }
-            Contestant::Aggligator => require().err().map(|missing| missing.to_string()),
             _ => None,
         }
     }
@@ -206,21 +171,11 @@ impl Contestant {
             Contestant::BestLink | Contestant::Netem => address(scenario.best_link(), number).into(),
             Contestant::Mptcp => address(0, number).into(),
             Contestant::Kernel(_) => bonding::address(number).into(),
-            Contestant::Aggligator => Ipv4Addr::LOCALHOST.into(),
             Contestant::Bundle(_, With::Vlan) => Ipv4Addr::new(10, 78, 0, host + 1).into(),
             Contestant::Bundle(..) => bundle::address(number),
         }
     }
 
-    /// Where flow `number` of those that run at once arrives at `host`; port 0 is any.
-    pub(super) fn at(self, scenario: &Scenario, host: u8, number: usize) -> SocketAddr {
-        if self == Contestant::Aggligator {
-            return at(number);
-        }
-        SocketAddr::new(self.address(scenario, host), 0)
-    }
-
-    /// Makes the path, and waits until it carries packets.
     pub(super) fn start<'a>(
         self,
         topology: &'a Topology,
@@ -228,19 +183,13 @@ impl Contestant {
         daemon: &Path,
     ) -> Result<Way<'a>> {
         let is_ordered = self.has(With::Order);
-        let mut way = Way { bundles: Vec::new(), watchers: Vec::new(), tunnel: None, is_ordered };
+        let mut way = Way { bundles: Vec::new(), is_ordered };
         match self {
             Contestant::BestLink | Contestant::Netem => {}
             Contestant::Mptcp => bonding::announce_subflows(topology)?,
             Contestant::Kernel(key) => {
                 start_kernels(topology, key)?;
                 wait_until_it_carries(topology, self.address(scenario, 1))?;
-            }
-            Contestant::Aggligator => {
-                way.tunnel = Some(Tunnel::start(topology)?);
-                // It takes a connection before it knows whether anybody is there on the other side.
-                let [client, server] = [0, 1].map(|host| topology.host(host));
-                ping_pong::play(client, server, at(0), Stream::Tcp, TRY_WITHIN)?;
             }
             Contestant::Bundle(..) => {
                 let over = scenario.bundle.over;
@@ -260,10 +209,6 @@ impl Contestant {
         }
         if self.is_by_programs() {
             Bundle::wait_for_programs(&mut way.bundles)?;
-        }
-        if self.has(With::Watchers) {
-            let watch = |host| Watchers::start(host, daemon);
-            way.watchers = topology.hosts().iter().map(watch).collect::<Result<_>>()?;
         }
         if self.has(With::Vlan) {
             for (host, number) in topology.hosts().iter().zip(0..) {
@@ -336,65 +281,5 @@ impl Serialize for Contestant {
 impl<'de> Deserialize<'de> for Contestant {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Contestant, D::Error> {
         <Contestant as Form>::deserialize(deserializer)
-    }
-}
-
-// agg-tunnel, of Aggligator: it runs in user space and carries connections to a port of one host's loopback address over
-// all links to the same port of the other host's.
-//
-// Who measures it connects to that address, so its ports have to be known beforehand. It carries TCP only.
-
-const PROGRAM: &str = "agg-tunnel";
-/// Where it listens for its other half.
-const LISTENS: u16 = 5800;
-/// Most connections at once; each has a port of its own.
-pub(super) const CONNECTIONS_MAX: u16 = 16;
-/// The first of these ports.
-const FIRST_PORT: u16 = 7001;
-
-/// Both ends of a tunnel; they end with the value.
-#[derive(Debug)]
-pub(super) struct Tunnel {
-    ends: [Process; 2],
-}
-
-/// Checks that the program is there; no Debian package holds it.
-pub(super) fn require() -> Result<(), Missing> {
-    if is_installed(PROGRAM) {
-        return Ok(());
-    }
-    Err(Missing::new(format!("{PROGRAM} not found: install it with `cargo install aggligator-util`")))
-}
-
-/// Where connection `number`, below [`CONNECTIONS_MAX`], is carried: on the client where it goes to, on the server where it arrives.
-pub(super) fn at(number: usize) -> SocketAddr {
-    let number = u16::try_from(number).unwrap_or(0);
-    SocketAddr::new(Ipv4Addr::LOCALHOST.into(), FIRST_PORT + number)
-}
-
-impl Tunnel {
-    /// Starts both ends, and waits until they take connections.
-    pub(super) fn start(topology: &Topology) -> Result<Tunnel> {
-        let ports = || (0..CONNECTIONS_MAX).map(|number| FIRST_PORT + number);
-        let (client, server) = (topology.host(0), topology.host(1));
-
-        let mut serve = server.command(PROGRAM);
-        serve.args(["server", "--no-monitor", "--tcp", &LISTENS.to_string()]);
-        serve.args(ports().map(|port| format!("--port={port}")));
-
-        let mut connect = client.command(PROGRAM);
-        connect.args(["client", "--ipv4", "--no-monitor"]);
-        connect.args(ports().map(|port| format!("--port={port}:{port}")));
-        for link in 0..topology.nics().len() {
-            connect.args(["--tcp", &format!("{}:{LISTENS}", address(link, 1))]);
-        }
-        let ends = [Process::start(serve)?, Process::start(connect)?];
-        wait_until_listening(server, LISTENS, PROGRAM)?;
-        wait_until_listening(client, FIRST_PORT, PROGRAM)?;
-        Ok(Tunnel { ends })
-    }
-
-    pub(super) fn stop(self) -> Result<()> {
-        self.ends.into_iter().try_for_each(|end| end.stop().map(drop))
     }
 }

@@ -32,7 +32,6 @@ pub(super) struct Step {
     pub(super) after: Condition,
     /// It carries nothing any more in some direction, so that this has to be noticed.
     pub(super) is_death: bool,
-    /// Hosts whose daemons get another policy.
     pub(super) policies: Vec<(u8, PolicyKind)>,
 }
 
@@ -86,7 +85,6 @@ pub(super) fn of(scenario: &Scenario) -> Vec<Step> {
     steps
 }
 
-/// Every condition that a link has at any time, with its number.
 pub(super) fn conditions(scenario: &Scenario) -> Vec<(usize, Condition)> {
     let first = (0..scenario.links.len()).map(|link| (link, Condition::at_first(scenario, link)));
     first.chain(of(scenario).into_iter().map(|step| (step.link, step.after))).collect()
@@ -97,7 +95,6 @@ fn faults_of(scenario: &Scenario, link: usize) -> impl Iterator<Item = &Fault> {
     scenario.faults.iter().filter(move |fault| fault.link.is_none_or(|own| own == link))
 }
 
-/// What the rate of a link's router follows.
 fn trace_of(scenario: &Scenario, link: usize) -> Option<&Trace> {
     scenario.links[link].router.as_ref().and_then(|router: &Router| router.trace.as_ref())
 }

@@ -27,12 +27,10 @@ struct Fault {
 pub(crate) struct Faults(Vec<Fault>);
 
 impl Faults {
-    /// One that was deadly, and has ended.
     pub(crate) fn death(link: usize, began: Moment, ended: Moment) -> Faults {
         Faults(vec![Fault { link, began, death: Some(began), ended: Some(ended) }])
     }
 
-    /// Notes a step of the course, and when it was taken.
     pub(super) fn note(&mut self, scenario: &Scenario, step: &Step, moment: Moment) {
         let sound = Condition::at_first(scenario, step.link);
         // A rate that follows a trace is no fault.

@@ -14,7 +14,6 @@ macro_rules! figures {
         }
 
         impl Figure {
-            /// All of them, in the order in which they are shown.
             pub(super) const ALL: &'static [Figure] = &[$(Figure::$variant),*];
 
             pub(super) const fn key(self) -> &'static str {
@@ -99,9 +98,8 @@ figures! {
     CpuSPerGb: "cpu_s_per_gb", "CPU, s per GB", "s/GB";
     /// The same as a multiple of the base's.
     CpuRatio: "cpu_ratio", "CPU, x best link", "";
-    /// Processor time of the daemons of bundles and of who watches them for 10^9 bytes of payload, and as a multiple of the base's.
+    /// Processor time of the daemons of bundles for 10^9 bytes of payload.
     BundleCpuSPerGb: "bundle_cpu_s_per_gb", "CPU of daemons, s per GB", "s/GB";
-    BundleCpuRatio: "bundle_cpu_ratio", "CPU of daemons, x best link", "";
     /// Frames that emulated wires lost after the warm-up, as they were told.
     FramesLost: "frames_lost", "frames lost by wires", "frames";
     /// Requests or transactions of applications per second, and those that failed.
@@ -172,7 +170,7 @@ pub(super) struct Counts {
 }
 
 impl Counts {
-    /// As they are now; `pids` are the daemons of bundles and who watches them.
+    /// As they are now; `pids` are the daemons of bundles.
     pub(super) fn now(topology: &Topology, pids: &[u32]) -> Result<Counts> {
         let sum = |count: &dyn Fn(&Namespace) -> Result<u64>| -> Result<u64> {
             topology.hosts().iter().map(count).sum()
@@ -256,7 +254,6 @@ pub(super) struct Told {
 }
 
 impl Told {
-    /// As they are now; `None` without bundles.
     pub(super) fn now(bundles: &[Bundle<'_>]) -> Result<Option<Told>> {
         let all = bundles.iter().map(Bundle::status).collect::<Result<Vec<_>>>()?;
         let Some(first) = all.first() else { return Ok(None) };

@@ -4,7 +4,7 @@
 
 use std::ops::{Range, RangeInclusive};
 
-use tabane_config::problem::{Place as Where, Problem, nearest, quoted};
+use tabane_config::problem::{Place as Where, Problem, quoted};
 use toml::de::{DeTable, DeValue};
 
 use super::plan::{FAULTS_MAX, FLOWS_MAX, Fault, FaultKind, Flow, FlowKind, LINKS_MAX, Link, Scenario, Want};
@@ -24,7 +24,6 @@ const MTU: RangeInclusive<u64> = 1_280..=9_000;
 const BYTES: RangeInclusive<u64> = 8..=1_472;
 const DURATION: RangeInclusive<Duration> = Duration::from_millis(100)..=Duration::from_secs(3_600);
 
-/// Reads `text`, the content of the file that the user named `file`.
 pub(super) fn parse(file: &str, text: &str) -> Result<Scenario, Vec<Problem>> {
     let source = Source { file, text, top: DeTable::parse(text).map(toml::Spanned::into_inner).ok() };
     let mut scenario: Scenario = toml::from_str(text).map_err(|error| vec![source.refused(&error)])?;
@@ -69,41 +68,17 @@ struct Source<'t> {
 }
 
 impl Source<'_> {
-    fn place(&self, span: Option<Range<usize>>, key: String) -> Where {
-        let before = |at: usize| self.text.as_bytes().iter().take(at);
-        let line = |span: Range<usize>| before(span.start).filter(|byte| **byte == b'\n').count() + 1;
-        Where { file: Some(self.file.into()), line: span.map(line), key }
+    fn line(&self, at: usize) -> usize {
+        self.text.as_bytes().iter().take(at).filter(|byte| **byte == b'\n').count() + 1
     }
 
-    /// What serde or the parser of TOML says.
+    /// What serde refuses stands behind its line.
     fn refused(&self, error: &toml::de::Error) -> Problem {
+        let line = error.span().map(|span| self.line(span.start));
+        let text = line.and_then(|line| self.text.lines().nth(line - 1)).unwrap_or_default();
+        let place = Where { file: Some(self.file.into()), line, key: text.trim().into() };
         // A user's text may stand in it.
-        let message = error.message().replace(char::is_control, " ");
-        let (what, allowed) = match (message.split_once("; allowed: "), message.split_once(", expected ")) {
-            (Some((what, allowed)), _) => (what, allowed.to_owned()),
-            (_, Some((what, known))) => {
-                (what, in_words(&known.trim_start_matches("one of ").replace('`', "")))
-            }
-            _ => (&*message, String::new()),
-        };
-        let at = error.span().map(|span| span.start);
-        let key = at.and_then(|at| key_at(self.top.as_ref()?, at)).unwrap_or_default();
-        let typed = what.split('`').nth(1).unwrap_or_default();
-        let known: Vec<&str> = allowed.split(", ").collect();
-        let near = nearest(typed, &known).map_or(String::new(), |near| format!(" (did you mean `{near}`?)"));
-        let (key, what) = match what.split(" `").next() {
-            _ if self.top.is_none() => (key, format!("not TOML: {what}")),
-            Some("unknown field") => (key, format!("unknown key{near}")),
-            Some("unknown variant") => (key, format!("{} is unknown{near}", quoted(typed))),
-            Some("invalid type: boolean" | "invalid type: integer" | "invalid type: floating point") => {
-                (key, format!("{} is of another type", quoted(typed)))
-            }
-            Some("invalid value: integer") => (key, format!("{typed} is out of range")),
-            Some("missing field") => (format!("{key}.{typed}"), "is not given".to_owned()),
-            _ if what.ends_with("is unknown") => (key, format!("{what}{near}")),
-            _ => (key, what.to_owned()),
-        };
-        Problem::new(&self.place(error.span(), key), what, allowed)
+        Problem::new(&place, error.message().replace(char::is_control, " "), "")
     }
 
     /// Where a key stands, or else its table: the key of `table`, of its element `number` where it has several.
@@ -119,38 +94,6 @@ impl Source<'_> {
     }
 }
 
-/// What serde expects, as a user says it.
-fn in_words(expected: &str) -> String {
-    match expected {
-        "u8" => "a whole number up to 255",
-        "u16" => "a whole number up to 65535",
-        "u32" | "u64" | "usize" => "a whole number",
-        "f64" => "a number",
-        "a boolean" => "true or false",
-        words => words,
-    }
-    .to_owned()
-}
-
-/// The innermost key whose name or value is at this byte, behind those around it: `link.rate`.
-fn key_at(table: &DeTable<'_>, at: usize) -> Option<String> {
-    table.iter().find_map(|(key, value)| {
-        let inner = match value.get_ref() {
-            DeValue::Table(table) => key_at(table, at),
-            DeValue::Array(all) => all.iter().find_map(|one| {
-                let inner = one.get_ref().as_table().and_then(|table| key_at(table, at));
-                inner.or_else(|| one.span().contains(&at).then(String::new))
-            }),
-            _ => None,
-        };
-        let (name, is_here) = (key.get_ref(), key.span().contains(&at) || value.span().contains(&at));
-        match inner {
-            Some(inner) if !inner.is_empty() => Some(format!("{name}.{inner}")),
-            inner => (is_here || inner.is_some()).then(|| name.to_string()),
-        }
-    })
-}
-
 /// A key of a table, of its element of this number where it has several; an empty key is the table itself.
 type Spot = (&'static str, usize, &'static str);
 
@@ -163,7 +106,8 @@ struct Check<'t> {
 impl Check<'_> {
     fn refuse(&mut self, (table, number, key): Spot, what: impl Into<String>, allowed: impl Into<String>) {
         let name = if key.is_empty() { table.to_owned() } else { format!("{table}.{key}") };
-        let place = self.source.place(self.source.span(table, number, key), name);
+        let line = self.source.span(table, number, key).map(|span| self.source.line(span.start));
+        let place = Where { file: Some(self.source.file.into()), line, key: name };
         self.problems.push(Problem::new(&place, what, allowed));
     }
 

@@ -14,7 +14,6 @@ use crate::prelude::*;
 /// What a stream sends again and again: small, so that the last copy ends soon.
 const COPY_BYTES: u64 = 1 << 20;
 
-/// Longest time between the sending of a datagram and its place on a wire.
 const IN_FLIGHT_NS: u64 = 50_000_000;
 /// Time before the first fault in which stalls are the machine's own.
 const CALM_NS: u64 = 500_000_000;
@@ -30,7 +29,6 @@ pub(super) enum Running<'s> {
 /// What became of a flow; what flows of its kind have not is `None`.
 #[derive(Default)]
 pub(super) struct Finished {
-    /// Times in which nothing arrived.
     gaps: Option<Gaps>,
     is_broken: bool,
     /// From the start of a file to its last byte.
@@ -48,7 +46,6 @@ pub(super) struct Mark {
 }
 
 impl<'s> Running<'s> {
-    /// Starts a flow between two hosts, the second of which has the address `at`.
     pub(super) fn start(
         scope: &'s Scope<'s, '_>,
         flow: &Flow,
@@ -142,7 +139,6 @@ impl Mark {
 pub(super) struct Around<'a> {
     pub(super) scenario: &'a Scenario,
     pub(super) fault_ns: Option<u64>,
-    /// Datagrams that found a full socket.
     pub(super) socket_overruns: u64,
 }
 

@@ -20,12 +20,10 @@ use super::plan::{FaultKind, FlowKind, Router, Scenario};
 use super::vitals::Vitals;
 use crate::prelude::*;
 
-/// Most that the buffers of a connection may grow to.
 const BUFFER_BYTES_MAX: u32 = 32 << 20;
 /// A run in which anything comes later than this part of its duration measures the machine and not the contestant.
 const LATE_SHARE: u32 = 10;
 
-/// Runs `scenario` where things may take `slowdown` times as long as usual.
 pub(super) fn run(
     scenario: &Scenario,
     contestant: Contestant,
@@ -90,7 +88,6 @@ fn plan(scenario: &Scenario, contestant: Contestant, seed: u64) -> Plan {
     }
 }
 
-/// What was seen while the flows ran: after the warm-up, and at the end.
 struct Played {
     counts: [Counts; 2],
     marks: [Vec<Mark>; 2],
@@ -103,12 +100,10 @@ struct Run<'a> {
     contestant: Contestant,
     topology: &'a Topology,
     seed: u64,
-    /// How many times as long as usual things may take here.
     slowdown: u32,
 }
 
 impl<'a> Run<'a> {
-    /// Starts the flows, carries out the course beside them, and measures them.
     fn play<'s>(&'s self, scope: &'s Scope<'s, '_>, way: &mut Way<'_>) -> Result<(Vec<Measure>, Faults)> {
         thread::sleep(self.scenario.quiet);
         let flows = self.begin(scope)?;
@@ -141,11 +136,12 @@ impl<'a> Run<'a> {
             let mut flows = Vec::new();
             for (from, to) in flow.pairs(self.scenario.hosts) {
                 let hosts = [from, to].map(|host| self.topology.host(host.into()));
-                let (at, stream) = match flow.bare {
-                    Some(link) => (SocketAddr::new(address(link.into(), to.into()).into(), 0), Stream::Tcp),
-                    None => (self.contestant.at(self.scenario, to, number), self.contestant.stream()),
+                let (there, stream) = match flow.bare {
+                    Some(link) => (address(link.into(), to.into()).into(), Stream::Tcp),
+                    None => (self.contestant.address(self.scenario, to), self.contestant.stream()),
                 };
                 number += 1;
+                let at = SocketAddr::new(there, 0);
                 let seed = self.seed.wrapping_add(number as u64);
                 let running = Running::start(scope, flow, stream, hosts, at, self.scenario.duration, seed);
                 flows.push(running.with_context(|| flow.to_string())?);
@@ -155,7 +151,6 @@ impl<'a> Run<'a> {
         Ok(begun)
     }
 
-    /// Goes through the course of the scenario.
     fn carry_out(&self, flows: &[Vec<Running<'_>>], way: &mut Way<'_>) -> Result<Played> {
         let started = Instant::now();
         let wait_until = |at: Duration| -> Result<()> {
@@ -198,7 +193,6 @@ impl<'a> Run<'a> {
         Ok(Played { counts: [warm_counts, end_counts], marks: [warm, end], faults })
     }
 
-    /// What changes the rates of the kernel's routers in this course, by link.
     fn pacers(&self, course: &[Step]) -> Result<BTreeMap<usize, Pacer>> {
         let has_netem = self.scenario.has_netem(self.contestant);
         let is_kernels = self.topology.plan().wiring == Wiring::Switch && !has_netem;

@@ -20,12 +20,9 @@ pub(super) const FAULTS_MAX: usize = 64;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub(super) struct Scenario {
-    /// What it shows, in one sentence; may be empty.
     pub(super) about: String,
-    /// Where it runs unless told otherwise.
     #[serde(rename = "in")]
     pub(super) places: Vec<Place>,
-    /// All on every link.
     pub(super) hosts: u8,
     /// How long nothing is sent before flows begin.
     #[serde(with = "Time")]
@@ -39,7 +36,6 @@ pub(super) struct Scenario {
     pub(super) repeats: u32,
     pub(super) seed: u64,
     pub(super) in_turn: bool,
-    /// Faults that each run draws by itself, beside those that are given.
     pub(super) random_faults: u32,
     /// Whether the kernel's netem makes the flaws of links, in place of the lab's wires.
     pub(super) netem: bool,
@@ -73,16 +69,12 @@ pub(super) enum Place {
 pub(super) struct BundleOptions {
     pub(super) sealed: bool,
     pub(super) repair: bool,
-    /// The headers by which `hash` tells flows apart.
     #[serde(with = "HashLayers")]
     pub(super) hash: HashLayers,
-    /// How many cells a link gets in its turn under `rr`.
     #[serde(with = "Turn")]
     pub(super) turn: Turn,
-    /// The link that `active-backup` prefers.
     #[serde(with = "IfGiven::<FromOne<u8>>")]
     pub(super) primary: Option<u8>,
-    /// Whether `active-backup` goes back to it.
     pub(super) preempt: bool,
     #[serde(with = "Method")]
     pub(super) receive: Method,
@@ -92,10 +84,8 @@ pub(super) struct BundleOptions {
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Over {
-    /// Datagrams.
     #[default]
     Udp,
-    /// Ethernet frames, by this.
     Ether(Engine),
 }
 
@@ -134,12 +124,10 @@ pub(super) struct Router {
     /// Bits per second, unless it follows a trace.
     #[serde(default, with = "IfGiven::<Rate>")]
     pub(super) rate: Option<u64>,
-    /// What the rate follows while flows run.
     pub(super) trace: Option<Trace>,
     /// Time of its rate for which may wait.
     #[serde(with = "Time")]
     pub(super) queue: Duration,
-    /// Whether it translates the addresses of what the first host sends.
     #[serde(default, rename = "nat")]
     pub(super) translates: bool,
 }
@@ -164,13 +152,11 @@ pub(super) struct Quality {
     pub(super) rate: u64,
     /// The same of the router's queue behind it.
     pub(super) router: Option<u64>,
-    /// From host to host.
     pub(super) delay: Duration,
     /// The most that is added to it at random, without changing the order of frames.
     pub(super) jitter: Duration,
-    /// Of frames.
     pub(super) loss: Share,
-    /// Of frames in which a bit is flipped.
+    /// Share of the frames in which a bit is flipped.
     pub(super) corruption: Share,
 }
 
@@ -183,7 +169,6 @@ pub(super) struct Coalescing {
     pub(super) wait: Duration,
 }
 
-/// So many flows alike.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Flow {
@@ -265,7 +250,6 @@ pub(super) enum FaultKind {
     BlackHole,
     /// Nothing passes that a host sends.
     OneWay,
-    /// The cable of a host is pulled.
     Cable,
     /// In place of the link's own.
     Rate,
@@ -275,15 +259,12 @@ pub(super) enum FaultKind {
     /// In place of the link's own, as corruption.
     Loss,
     Corruption,
-    /// The NIC of a host is set down.
     NicDown,
-    /// It vanishes, and comes back under another index.
+    /// The NIC of a host vanishes, and comes back under another index.
     NicGone,
-    /// The link is taken out of the bundle of a host.
     LinkOut,
-    /// The daemon of a host is killed, and started again.
     Killed,
-    /// It does not get to run.
+    /// The daemon of a host does not get to run.
     Halted,
     /// It gets another policy, which stays.
     Policy,
@@ -307,13 +288,11 @@ pub(super) struct Want {
     pub(super) at_most: Option<f64>,
     /// Most that the figure may differ from the base's.
     pub(super) apart: Option<f64>,
-    /// Whether each run is judged in place of the median.
     #[serde(default)]
     pub(super) every_run: bool,
 }
 
 impl Default for Scenario {
-    /// What a file leaves out.
     fn default() -> Scenario {
         Scenario {
             about: String::new(),
@@ -392,7 +371,6 @@ impl Over {
 }
 
 impl Default for BundleOptions {
-    /// As `tabane up`.
     fn default() -> BundleOptions {
         BundleOptions {
             sealed: true,
@@ -421,30 +399,25 @@ impl FlowKind {
 }
 
 impl FaultKind {
-    /// Whether the link carries nothing in some direction, so that it has to be noticed.
     pub(super) const fn is_death(self) -> bool {
         matches!(self, FaultKind::BlackHole | FaultKind::OneWay | FaultKind::Cable)
             || matches!(self, FaultKind::NicDown | FaultKind::NicGone)
     }
 
-    /// Whether it concerns one host.
     pub(super) const fn is_of_host(self) -> bool {
         matches!(self, FaultKind::OneWay | FaultKind::Cable | FaultKind::NicDown | FaultKind::NicGone)
             || self.wants_daemon()
             || self.is_of_process()
     }
 
-    /// Whether the daemon of its host does not run while it lasts.
     pub(super) const fn is_of_process(self) -> bool {
         matches!(self, FaultKind::Killed | FaultKind::Halted)
     }
 
-    /// Whether the daemon of its host is asked for something.
     pub(super) const fn wants_daemon(self) -> bool {
         matches!(self, FaultKind::LinkOut | FaultKind::Policy)
     }
 
-    /// Whether it concerns no link.
     pub(super) const fn is_of_daemon(self) -> bool {
         self.is_of_process() || matches!(self, FaultKind::Policy)
     }
@@ -471,7 +444,6 @@ impl Flow {
         self.bytes.unwrap_or(200)
     }
 
-    /// Sender and receiver of each flow among so many hosts.
     pub(super) fn pairs(&self, hosts: u8) -> Vec<(u8, u8)> {
         let all = || (0..hosts).flat_map(|from| (0..hosts).map(move |to| (from, to)));
         let pairs = if self.all {
@@ -491,12 +463,10 @@ impl Quality {
 }
 
 impl Scenario {
-    /// The first part of the flows' time, which does not count.
     pub(super) fn warm_up(&self) -> Duration {
         self.warm_up.unwrap_or(self.duration / 4)
     }
 
-    /// Whether the kernel's netem makes the flaws under this contestant.
     pub(super) fn has_netem(&self, contestant: Contestant) -> bool {
         self.netem || contestant == Contestant::Netem
     }
@@ -531,7 +501,6 @@ impl Scenario {
     }
 }
 
-/// For people: `tcp 1→2`, or `4 x tcp 1→2`.
 impl fmt::Display for Flow {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.count > 1 {

@@ -47,7 +47,6 @@ const KINDS: [FaultKind; 12] = [
 const NEED_WIRE: usize = 4;
 
 impl Scenario {
-    /// The same with the faults that `seed` draws, after the warm-up.
     pub(super) fn with_random_faults(&self, seed: u64) -> Scenario {
         let (mut random, mut drawn) = (StdRng::seed_from_u64(seed), self.clone());
         let span = self.duration.saturating_sub(self.warm_up() + HEALS_WITHIN);
@@ -84,7 +83,6 @@ impl Scenario {
     }
 }
 
-/// Whether the rules allow `fault` beside `others`, all of which begin earlier.
 fn is_allowed(fault: &Fault, others: &[Fault], links: usize) -> bool {
     let stands = |other: &&Fault| {
         let starts = if other.kind == FaultKind::Killed { STARTS_WITHIN } else { Duration::ZERO };

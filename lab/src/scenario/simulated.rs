@@ -21,13 +21,10 @@ use super::figure::{Figure, Measure};
 use super::plan::{FaultKind, Flow, FlowKind, Quality, Scenario};
 use crate::prelude::*;
 
-/// How long links may take until all are in use.
 const SETTLED_WITHIN: Duration = Duration::from_secs(5);
-/// What is on its way when the flows end arrives within this time.
 const DRAINED_WITHIN: Duration = Duration::from_secs(1);
 const FILE_OVERTIME: Duration = Duration::from_secs(60);
 const LOOK_EVERY: Duration = Duration::from_millis(1);
-/// How long a question waits for an answer before the next one is asked.
 const TIMEOUT: Duration = Duration::from_millis(500);
 /// A superframe of TCP over IPv4: Ethernet, IP and TCP headers, and payload.
 const TCP_HEADERS: usize = 54;
@@ -76,9 +73,7 @@ struct Run<'a> {
     links: Vec<usize>,
     world: World<'a>,
     start: Instant,
-    /// For each entry of the scenario its flows.
     flows: Vec<Vec<FlowNumber>>,
-    /// When all files of an entry had arrived.
     done: Vec<Option<Instant>>,
     rivals: Vec<Rival>,
 }
@@ -87,7 +82,6 @@ struct Run<'a> {
 struct Rival {
     entry: usize,
     place: Place,
-    /// Bytes that it had brought when the warm-up ended.
     warm: u64,
 }
 
@@ -115,7 +109,6 @@ impl Run<'_> {
         Ok(measures)
     }
 
-    /// Goes on until `until`, and notes when files have arrived.
     fn advance(&mut self, until: Instant) -> Result<()> {
         let warm = self.start + self.scenario.warm_up();
         if self.world.now() < warm && warm < until {
@@ -136,7 +129,6 @@ impl Run<'_> {
         (0..self.flows.len()).filter(|entry| self.scenario.flows[*entry].bare.is_none())
     }
 
-    /// Begins the bare flows of links that are in the world.
     fn begin_rivals(&mut self) {
         for (entry, flow) in self.scenario.flows.iter().enumerate() {
             let Some(bare) = flow.bare.map(usize::from) else { continue };
@@ -209,7 +201,6 @@ impl Run<'_> {
         }
     }
 
-    /// What is to be measured while the flows still run.
     fn of_time(&self, entry: usize) -> Vec<Measure> {
         let since = self.start + self.scenario.warm_up();
         let flows = || self.flows[entry].iter().copied();
@@ -331,7 +322,6 @@ fn udp_frame(bytes: usize) -> usize {
     (bytes + UDP_HEADERS).max(SHORTEST)
 }
 
-/// What superframes of so many bytes carry.
 fn payload(bytes: u64) -> f64 {
     bytes as f64 * (SUPERFRAME - TCP_HEADERS) as f64 / SUPERFRAME as f64
 }

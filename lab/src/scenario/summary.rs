@@ -16,7 +16,6 @@ const NAMES_MAX: usize = 4;
 pub(super) type InPlace = (Place, Result<Vec<Seen>, String>);
 
 pub(super) struct Found {
-    /// Name of the case; empty when it is the only scenario of its file.
     pub(super) name: String,
     pub(super) scenario: Scenario,
     pub(super) places: Vec<InPlace>,
@@ -56,7 +55,6 @@ pub(super) fn write(report: &mut Report, found: &[Found]) {
     verdicts(found).into_iter().for_each(|verdict| report.verdict(verdict));
 }
 
-/// A figure of a flow, or of the whole run.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Row {
     flow: Option<usize>,
@@ -71,7 +69,6 @@ impl Found {
             .filter(|(_, seen)| seen.runs.is_ok())
     }
 
-    /// Every figure that anyone has, in the order of the flows.
     fn rows(&self) -> Vec<Row> {
         let flows = (0..self.scenario.flows.len()).map(Some).chain([None]);
         let rows = flows.flat_map(|flow| Figure::ALL.iter().map(move |figure| Row { flow, figure: *figure }));
@@ -84,7 +81,6 @@ impl Found {
         if show.is_empty() { figure.is_usual() || is_wanted } else { show.contains(&figure) }
     }
 
-    /// All values of a figure, run after run.
     fn samples(&self, seen: &Seen, row: Row) -> Option<Samples> {
         let runs = seen.runs.as_ref().ok()?;
         let flow = row.flow.and_then(|flow| self.scenario.flows.get(flow));
@@ -97,13 +93,9 @@ impl Found {
                 let links = self.scenario.links.len() as f64;
                 self.ratios(seen, row, self.base(seen)?).into_iter().map(|ratio| ratio / links).collect()
             }
-            Figure::CpuRatio | Figure::BundleCpuRatio => {
-                let whose = match row.figure {
-                    Figure::CpuRatio => Figure::CpuSPerGb,
-                    _ => Figure::BundleCpuSPerGb,
-                };
+            Figure::CpuRatio => {
                 let base = self.base(seen).filter(|base| !std::ptr::eq(*base, seen))?.runs.as_ref().ok()?;
-                let cost = |run| value(run, row.flow, whose);
+                let cost = |run| value(run, row.flow, Figure::CpuSPerGb);
                 runs.iter().zip(base).filter_map(|(run, base)| Some(cost(run)? / cost(base)?)).collect()
             }
             Figure::OfBestOther => {
@@ -217,7 +209,6 @@ impl Found {
         remarks
     }
 
-    /// Who was not offered the load that was planned.
     fn overloads(&self) -> Vec<String> {
         let rows = self.rows();
         let is_short = |seen: &Seen| {
@@ -246,7 +237,6 @@ impl Found {
         failures
     }
 
-    /// The name of the case, if it has one, and what follows it.
     fn head(&self, after: &str) -> String {
         if self.name.is_empty() { String::new() } else { format!("{}{after}", self.name) }
     }
@@ -297,7 +287,6 @@ fn value(run: &Run, flow: Option<usize>, figure: Figure) -> Option<f64> {
     run.as_ref().ok()?.iter().find(wanted).map(|measure| measure.value)
 }
 
-/// Whether everyone whom the requirements are about has what they want.
 fn verdicts(found: &[Found]) -> Vec<Verdict> {
     let mut judged: Vec<(String, &Want, Vec<f64>)> = Vec::new();
     for case in found {
@@ -333,7 +322,6 @@ fn judge(id: &str, want: &Want, values: &[f64]) -> Vec<Verdict> {
     least.into_iter().chain(most).collect()
 }
 
-/// A row per case, place and contestant; a column per figure that says something.
 fn table_of(cases: &[Found]) -> Table {
     let mut columns: Vec<Row> = Vec::new();
     for case in cases {
@@ -391,7 +379,6 @@ fn says_something(row: Row, samples: &Samples) -> bool {
     !row.figure.is_good_when_zero() || samples.max() > 0.0
 }
 
-/// What stands in the table of one scenario.
 fn cell(row: Row, samples: &Samples) -> String {
     let [median, min, max] = [samples.median(), samples.min(), samples.max()].map(number);
     let spread = if min == max { String::new() } else { format!(" ({min} to {max})") };

@@ -6,16 +6,14 @@
 
 use std::f64::consts::PI;
 use std::fs::File;
-use std::io::{BufWriter, Read, Write, stdout};
+use std::io::Read;
 use std::sync::Arc;
 
 use tabane_config::problem::quoted;
 
 use crate::prelude::*;
 
-/// What a trace is, for error sentences.
 pub(super) const TRACE_ALLOWED: &str = "a file with a whole number of milliseconds in each line, none below the one before, the last one at least 1; or `made-up:SEED`";
-/// What stands before the seed of one that is made up.
 const MADE_UP: &str = "made-up:";
 pub(super) const STEP: Duration = Duration::from_millis(20);
 /// The largest file that is read, and bits of a packet.
@@ -24,11 +22,9 @@ const PACKET_BITS: u64 = 1_500 * 8;
 /// A rate of nothing; a link that carries nothing at all is a fault.
 const RATE_LEAST: u64 = 1_000;
 
-/// A trace; in files its name, by which it is read.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub(super) struct Trace {
-    /// The file, from the working directory, or how it is made up.
     pub(super) name: String,
     /// When packets may leave, in order, in milliseconds; none until it is read.
     #[serde(skip)]
@@ -108,7 +104,6 @@ const LOW: f64 = 5e6;
 const HIGH: f64 = 50e6;
 const PERIOD: u64 = 3_000;
 
-/// When packets may leave, in milliseconds.
 fn made_up(seed: u64) -> Vec<u64> {
     let (mut random, mut fading, mut bits) = (seed, 0.0, 0.0);
     let mut times = Vec::new();
@@ -146,22 +141,6 @@ fn draw(state: &mut u64) -> f64 {
     let mixed = (*state ^ *state >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     let mixed = (mixed ^ mixed >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
     ((mixed ^ mixed >> 31) >> 11) as f64 / (1_u64 << 53) as f64
-}
-
-/// A made-up trace of a radio link in Mahimahi's format, for `trace` in scenarios; the same for the same seed
-#[derive(Clone, Debug, Args)]
-pub(crate) struct Options {
-    /// Seed of the fading
-    #[arg(long, default_value_t = 1)]
-    seed: u64,
-}
-
-/// Prints it.
-pub(crate) fn run(options: &Options) -> Result<ExitCode> {
-    let mut out = BufWriter::new(stdout().lock());
-    made_up(options.seed).into_iter().try_for_each(|time| writeln!(out, "{time}"))?;
-    out.flush()?;
-    Ok(ExitCode::SUCCESS)
 }
 
 #[cfg(test)]

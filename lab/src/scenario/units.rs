@@ -44,7 +44,6 @@ pub(super) trait Form {
 pub(super) trait Text {
     type Value: Copy;
 
-    /// What is taken, for error sentences.
     const ALLOWED: &'static str;
 
     fn parse(text: &str) -> Result<Self::Value, String>;
@@ -115,7 +114,6 @@ pub(super) struct Share {
 }
 
 impl Share {
-    /// 0 to 1.
     pub(super) fn of_one(self) -> f64 {
         f64::from(self.per_million) / 1e6
     }
@@ -192,7 +190,6 @@ impl<T: Copy + TryFrom<i64> + TryInto<i64>> Form for FromOne<T> {
     }
 }
 
-/// The same of a key that may be missing.
 pub(super) struct IfGiven<F>(PhantomData<F>);
 
 impl<F: Form> Form for IfGiven<F> {

@@ -5,19 +5,16 @@ use std::sync::atomic::Ordering;
 use super::figure::{Figure, Measure};
 use crate::prelude::*;
 
-/// How often memory is looked at.
 const LOOK_EVERY: Duration = Duration::from_millis(500);
 /// A daemon that has just been asked for its status has a descriptor more for that.
 const ANSWERED_WITHIN: Duration = Duration::from_secs(2);
 
 pub(super) struct Vitals {
     memory: Running<Vec<f64>>,
-    /// Of each daemon, when all began.
     descriptors: Vec<u64>,
 }
 
 impl Vitals {
-    /// Begins with `bundles`, if there are any.
     pub(super) fn watch(bundles: &[Bundle<'_>]) -> Result<Option<Vitals>> {
         let Some(pid) = bundles.first().and_then(Bundle::pid) else { return Ok(None) };
         let memory = Running::start(None, "memory", move |over| {
@@ -31,7 +28,6 @@ impl Vitals {
         Ok(Some(Vitals { memory, descriptors: descriptors(bundles)? }))
     }
 
-    /// What has changed of them.
     pub(super) fn figures(self, bundles: &[Bundle<'_>]) -> Result<Vec<Measure>> {
         let memory = self.memory.end()?;
         let now = descriptors(bundles)?;
@@ -51,7 +47,6 @@ fn growth(memory: &[f64]) -> f64 {
     most(late) / most(early)
 }
 
-/// How many each daemon has open.
 fn descriptors(bundles: &[Bundle<'_>]) -> Result<Vec<u64>> {
     thread::sleep(ANSWERED_WITHIN);
     let count = |pid| {

@@ -13,19 +13,14 @@ use crate::repository::{files, none};
 
 /// Options of other programs that pages name by themselves.
 const OTHERS: [&str; 6] = ["--device", "--lib", "--npb", "--release", "--test", "--throttle"];
-/// Words that end a command within a line.
 const ENDS: [&str; 6] = ["|", "||", "&&", "&", ";", ">"];
-/// Words before a program's name.
 const BEFORE: [&str; 3] = ["sudo", "$", "#"];
 
-/// What can be typed.
 struct Programs {
     own: Vec<Command>,
-    /// Every option of any program.
     options: BTreeSet<String>,
 }
 
-/// Whatever the pages name exists.
 pub(crate) fn exist() -> Result<()> {
     let (programs, mut complaints, mut count) = (Programs::new(), Vec::new(), 0);
     for page in all()? {
@@ -38,7 +33,6 @@ pub(crate) fn exist() -> Result<()> {
     none(&complaints)
 }
 
-/// The check itself: what is wrong is found, what is right is not.
 pub(crate) fn mistakes_are_found() -> Result<()> {
     let programs = Programs::new();
     for line in [
@@ -76,7 +70,6 @@ pub(crate) fn mistakes_are_found() -> Result<()> {
     Ok(())
 }
 
-/// The program that a line starts, and its arguments.
 fn program(line: &str) -> Option<(&str, Vec<&str>)> {
     let mut words = line.split_whitespace().skip_while(|word| BEFORE.contains(word));
     let name = words.next()?.rsplit('/').next()?;
@@ -118,7 +111,6 @@ fn gather(command: &Command, options: &mut BTreeSet<String>) {
     command.get_subcommands().for_each(|command| gather(command, options));
 }
 
-/// What is wrong with the arguments of a command.
 fn complaint(command: &Command, words: &[&str]) -> Option<String> {
     let (mut words, mut positional) = (words.iter(), 0);
     while let Some(word) = words.next() {
@@ -154,10 +146,8 @@ fn complaint(command: &Command, words: &[&str]) -> Option<String> {
 
 // Keys of the configuration file that pages name: they exist, and examples of files are understood.
 
-/// A page about files of another kind.
 const SCENARIOS: &str = "docs/scenarios.md";
 
-/// Examples of files are understood, and `KEY = …` within a sentence names a key.
 pub(crate) fn keys_exist() -> Result<()> {
     let names: BTreeSet<String> =
         reference::names().filter_map(|name| Some(name.rsplit('.').next()?.to_owned())).collect();

@@ -23,7 +23,6 @@ pub(crate) fn are_as_measured() -> Result<()> {
     none(&complaints)
 }
 
-/// The check itself.
 pub(crate) fn mistakes_are_found() -> Result<()> {
     let values = BTreeMap::from([("demo.ratio".to_owned(), "1.95".to_owned())]);
     let below = "\n\n[demo.ratio]: docs/figures.md#demo\n[demo.no-such]: docs/figures.md#demo\n";
@@ -40,7 +39,6 @@ pub(crate) fn mistakes_are_found() -> Result<()> {
     Ok(())
 }
 
-/// What is wrong with the figures of a page.
 fn wrong(path: &str, text: &str, values: &BTreeMap<String, String>) -> Result<Vec<String>> {
     let mut complaints = Vec::new();
     if quoted(text, values) != text {
@@ -78,7 +76,6 @@ fn wrong(path: &str, text: &str, values: &BTreeMap<String, String>) -> Result<Ve
     Ok(complaints)
 }
 
-/// Numbers with a point that are neither stated nor a version of Linux.
 fn numbers(text: &str) -> impl Iterator<Item = String> {
     let words: Vec<&str> = text.split_whitespace().collect();
     let numbers = words.iter().enumerate().filter_map(|(at, word)| {
@@ -94,7 +91,6 @@ fn numbers(text: &str) -> impl Iterator<Item = String> {
     numbers.collect::<Vec<_>>().into_iter()
 }
 
-/// Whether a figure stands in the section that a link leads to.
 fn stands_in(figure: &str, link: &str) -> Result<Result<(), String>> {
     let (file, anchor) =
         link.split_once('#').with_context(|| format!("{figure} leads to no section: {link}"))?;

@@ -11,12 +11,9 @@ use crate::repository::{File, files, none, root, text};
 /// Pages about something else than what can be typed today: bytes on the wire, and how command lines are made up.
 const OTHERS: [&str; 2] = ["docs/wire.md", "docs/reference/commands.md"];
 
-/// Code within a page.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Code {
-    /// Within a sentence or a table.
     Span(String),
-    /// A block, and its language.
     Block(String, String),
 }
 
@@ -28,12 +25,10 @@ pub(crate) fn all() -> Result<Vec<File>> {
     at_the_root.chain(docs.map(Ok)).collect()
 }
 
-/// The events of a page's text.
 pub(crate) fn events(text: &str) -> impl Iterator<Item = Event<'_>> {
     Parser::new_ext(text, Options::ENABLE_TABLES)
 }
 
-/// All code of a page.
 pub(crate) fn code(text: &str) -> Vec<Code> {
     let (mut found, mut block) = (Vec::new(), None);
     for event in events(text) {
@@ -67,7 +62,6 @@ pub(crate) fn typed(text: &str) -> Vec<String> {
     lines.map(|line| without_comment(&line).to_owned()).filter(|line| !line.is_empty()).collect()
 }
 
-/// A line without what follows `#` and a blank.
 pub(crate) fn without_comment(line: &str) -> &str {
     let end = line.match_indices("# ").find(|(at, _)| *at == 0 || line[..*at].ends_with(' '));
     line[..end.map_or(line.len(), |(at, _)| at)].trim()
@@ -109,7 +103,6 @@ pub(crate) fn begin_with_their_use() -> Result<()> {
     none(&complaints)
 }
 
-/// The words below the title.
 fn first_paragraph(text: &str) -> String {
     let below = events(text).skip_while(|event| !matches!(event, Event::Start(Tag::Paragraph)));
     let words = below.take_while(|event| !matches!(event, Event::End(TagEnd::Paragraph)));
@@ -124,7 +117,6 @@ fn first_paragraph(text: &str) -> String {
 
 // Make targets, and the programs that they install; and what the list of limits names.
 
-/// `make TARGET...` of the pages, and `make help` itself, name targets of the Makefile.
 pub(crate) fn targets_exist() -> Result<()> {
     let makefile = text("Makefile")?;
     let rules = makefile.lines().filter(|line| line.starts_with(|letter: char| letter.is_ascii_lowercase()));
@@ -177,7 +169,6 @@ pub(crate) fn the_image_has_all_programs() -> Result<()> {
     none(&lacks.map(|word| format!("packaging/Containerfile: no {word}")).collect::<Vec<_>>())
 }
 
-/// docs/limits.md names commands of `tabane-lab`, and scenarios, that there are.
 pub(crate) fn limits_name_what_there_is() -> Result<()> {
     let (lab, list) = (tabane_lab::cli::command(), Limits::checked_in()?);
     let lacks = list.commands().into_iter().filter(|name| lab.find_subcommand(name).is_none());

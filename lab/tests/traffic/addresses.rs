@@ -12,13 +12,10 @@ use crate::traffic::stage::*;
 /// Addresses that are new in each second of the storm, and how many have to arrive.
 const PER_SECOND: u64 = 40_000;
 const ADDRESSES: u64 = 100_000;
-/// The time for that, on any machine.
 const ARRIVE_WITHIN: Duration = Duration::from_secs(30);
-/// For how long round trips go on meanwhile.
 const TIMED: Duration = Duration::from_secs(4);
 /// Storms of which one has to keep to that: who else uses the CPUs can stall any.
 const ATTEMPTS: usize = 3;
-/// Flows of one direction, and frames of each.
 const FLOWS: u8 = 32;
 const FRAMES: u64 = 25;
 /// Frames that hosts' kernels send to groups by themselves meanwhile.
@@ -46,7 +43,6 @@ fn storm() -> Result<()> {
     })
 }
 
-/// The events of links that went down while round trips go on.
 fn play_in_storm(topology: &Topology, bundles: &[Bundle<'_>], attempt: usize) -> Result<Vec<String>> {
     let (first, second) = (topology.host(0), topology.host(1));
     let other = second.enter(|| netlink::nic(DEVICE))??.mac.context("a MAC address")?;

@@ -13,7 +13,6 @@ const NETPLAN: &[u8] = include_bytes!("../../../packaging/network/netplan/90-tb0
 const DBUS: &[u8] =
     b"[Service]\nRuntimeDirectory=dbus\nExecStart=/usr/bin/dbus-daemon --system --nofork --nopidfile\n";
 const MANAGER: &[u8] = b"[Unit]\nRequires=dbus.service\nAfter=dbus.service\n[Service]\nExecStart=/usr/sbin/NetworkManager --no-daemon\n";
-/// The role, file by file.
 const ROLE: [(&str, &str); 5] = [
     ("site.yml", include_str!("../../../packaging/network/ansible/site.yml")),
     (

@@ -7,7 +7,6 @@ use crate::traffic::faults::carry;
 use crate::traffic::live::drain_and_resume;
 use crate::traffic::stage::*;
 
-/// Links of the bundle, and the one that leaves.
 pub(crate) const LINKS: usize = 3;
 pub(crate) const CHANGED: usize = 1;
 /// What each carries: so little that a busy machine fills them.

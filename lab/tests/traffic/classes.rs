@@ -9,7 +9,6 @@ use socket2::SockRef;
 use crate::traffic::live::Files;
 use crate::traffic::stage::*;
 
-/// Datagrams of each kind, their payload, and their flows.
 const DATAGRAMS: u64 = 600;
 const BYTES: usize = 1_000;
 const FLOWS: u64 = 24;
@@ -18,11 +17,9 @@ pub(crate) const VOLUME: u64 = DATAGRAMS * BYTES as u64;
 const SHORT: usize = 300;
 const SHORT_VOLUME: u64 = DATAGRAMS * SHORT as u64;
 const SHORT_FRAME: usize = 400;
-/// Sent before the receiver has read as many.
 const WINDOW: u64 = 24;
 /// Expedited Forwarding (RFC 3246), as it stands in the IPv4 header.
 const EXPEDITED: u32 = 46 << 2;
-/// The port of the class whose flows are spread, and another.
 const SPREAD: u16 = 5_300;
 pub(crate) const OTHER: u16 = 5_301;
 /// Links on which fewer bytes come within this time carry heartbeats alone.
@@ -98,12 +95,10 @@ fn changed() -> Result<()> {
     })
 }
 
-/// What each link carries of datagrams in many flows to `port`.
 pub(crate) fn carried(topology: &Topology, port: u16, service: u32) -> Result<[u64; 2]> {
     carried_of(topology, port, service, BYTES)
 }
 
-/// The same of datagrams of so many bytes.
 fn carried_of(topology: &Topology, port: u16, service: u32, bytes: usize) -> Result<[u64; 2]> {
     let (client, server) = (topology.host(0), topology.host(1));
     let to = SocketAddr::new(address(1), port);

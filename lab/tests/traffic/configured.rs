@@ -11,7 +11,6 @@ const CIPHERS: [&str; 2] = ["chacha20-poly1305", "aes-256-gcm"];
 /// Datagrams of 40 Mbit/s fill no link, so weights alone decide.
 const PACE: Pace = Pace { per_second: 5_000, bytes: 1_000 };
 const TIMED: Duration = Duration::from_secs(1);
-/// The user and the group of nobody.
 const NOBODY: &str = "65534";
 
 pub(crate) fn cases() -> Vec<Case> {
@@ -79,7 +78,6 @@ policy = "duplicate"
     )
 }
 
-/// Writes `text` beside its keys; relative paths start there.
 fn write(directory: &Path, name: &str, text: &str) -> Result<PathBuf> {
     let path = directory.join(name);
     fs::write(&path, text)?;
@@ -87,14 +85,12 @@ fn write(directory: &Path, name: &str, text: &str) -> Result<PathBuf> {
     Ok(path)
 }
 
-/// A key of a node, and its public part.
 pub(crate) fn node_key(directory: &Path, host: usize) -> Result<String> {
     let path = directory.join(format!("node{host}"));
     let mut command = std::process::Command::new(program(None)?);
     Ok(process::run(command.args(["genkey", "--node"]).arg(path))?.trim().to_owned())
 }
 
-/// Each node speaks a key that the other only accepts.
 fn in_force() -> Result<()> {
     let topology = Topology::build(Plan { addressed: true, ..plan(&[FAST; 2]) })?;
     let directory = tempfile::tempdir()?;
@@ -121,7 +117,6 @@ fn in_force() -> Result<()> {
     Bundle::stop_all(bundles)
 }
 
-/// What the daemon says of itself.
 fn told(bundle: &Bundle<'_>, number: usize, nodes: &[String; 2]) -> Result<()> {
     let status = bundle.status()?;
     let (peer, other) = (&status.peers[0], 1 - number);
@@ -149,7 +144,6 @@ fn told(bundle: &Bundle<'_>, number: usize, nodes: &[String; 2]) -> Result<()> {
     Ok(())
 }
 
-/// What the kernel says of the device and the process.
 fn seen(host: &Namespace, pid: u32) -> Result<()> {
     let device = host.ip(&format!("link show {WIRE}"))?;
     ensure!(device.contains(" mtu 1400 ") && device.contains(" qlen 123"), "{device}");
@@ -167,7 +161,6 @@ fn seen(host: &Namespace, pid: u32) -> Result<()> {
     Ok(())
 }
 
-/// One end states what its link carries each way; the other is told.
 fn rates() -> Result<()> {
     const STATED: [(f64, &str); 2] = [(20.0, "up"), (50.0, "down")];
     let topology = Topology::build(plan(&[FAST]))?;

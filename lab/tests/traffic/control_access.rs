@@ -28,7 +28,6 @@ const OPERATORS: u32 = 54_321;
 const WATCHERS: u32 = 54_322;
 const KEEPERS: u32 = 54_323;
 const KEY: &str = "c0ffeec0ffeec0ffeec0ffeec0ffeec0ffeec0ffeec0ffeec0ffeec0ffeec0ff";
-/// The bundle that is asked.
 const NAME: &str = "asked";
 
 const USERS: &[Need] = &[Daemon, Tool(SETPRIV), That(require_users)];
@@ -55,7 +54,6 @@ fn require_users() -> Result<()> {
 /// A user with a group and further ones; a command; and the sentence with which it is refused, if it is.
 type Row<'a> = (u32, u32, &'a [u32], &'a str, Option<&'a str>);
 
-/// Serves the name, and answers as a bundle does.
 fn serve(groups: &[(Group, Right)]) -> Result<Server> {
     let answer = |request| match request {
         Request::Policy { policy } => Answer::Switched { old: policy.clone(), new: policy },
@@ -76,7 +74,6 @@ fn groups() -> [(Group, Right); 3] {
     ]
 }
 
-/// Asks as each user; `{key}` stands for a key file that [`STRANGER`] may read.
 fn ask(rows: &[Row<'_>]) -> Result<()> {
     let directory = tempfile::tempdir()?;
     let key = write_key(&directory)?;
@@ -103,7 +100,6 @@ fn strangers() -> Result<()> {
     ])
 }
 
-/// As the first group, or one of many further ones.
 fn members() -> Result<()> {
     const REFUSED: Option<&str> =
         Some("only root, the user who runs the bundle and members of group fleet or netops or watch may ask");
@@ -135,7 +131,6 @@ fn members() -> Result<()> {
     ])
 }
 
-/// Runs what is added to it as this user with this group and further ones.
 fn as_user(uid: u32, gid: u32, further: &[u32]) -> Command {
     let further: Vec<String> = further.iter().map(u32::to_string).collect();
     let all = format!("--groups={}", further.join(","));
@@ -145,18 +140,15 @@ fn as_user(uid: u32, gid: u32, further: &[u32]) -> Command {
     command
 }
 
-/// How a command of `tabane` ends, behind the words of another command.
 fn ends(mut before: Command, words: &str) -> Result<Ending> {
     before.arg(program(None)?).args(words.split(' ')).current_dir("/");
     Process::start(before)?.wait(WITHIN)
 }
 
-/// How a command of root ends.
 fn ended(words: &str) -> Result<Ending> {
     ends(as_user(0, 0, &[]), words)
 }
 
-/// A key file that [`STRANGER`] may read, in a directory that everyone may enter.
 fn write_key(directory: &TempDir) -> Result<String> {
     fs::set_permissions(directory.path(), fs::Permissions::from_mode(0o755))?;
     let path = directory.path().join("key");
@@ -182,7 +174,6 @@ fn on_thread_of<T: Send>(uid: u32, gid: u32, work: impl FnOnce() -> std::io::Res
         .map_or_else(|_| bail!("the thread"), |done| Ok(done?))
 }
 
-/// A stranger who serves the name is told nothing, but for what it asks itself.
 fn impostor() -> Result<()> {
     let address = name(NAME)?;
     let socket = on_thread_of(STRANGER, STRANGER, || UnixListener::bind_addr(&address))?;
@@ -236,7 +227,6 @@ fn busy() -> Result<()> {
     ask(&[(STRANGER, WATCHERS, &[], "status asked --json", None)])
 }
 
-/// Somebody has a name whose connections nobody takes, and one that is no text.
 fn leads_nowhere() -> Result<()> {
     let full = rustix::net::socket(AddressFamily::UNIX, SocketType::STREAM, None)?;
     rustix::net::bind(&full, &SocketAddrUnix::new_abstract_name(format!("tabane/{NAME}").as_bytes())?)?;

@@ -21,7 +21,6 @@ const UNDER_WAY: usize = 128;
 const ATTEMPTS: usize = 5;
 /// Whoever uses them, a path is left after 42 ms of silence and a report.
 const LEFT_AT_LAST: Duration = Duration::from_millis(150);
-/// Replacements in one transfer.
 const ROUNDS: usize = 4;
 const STALL_MAX: Duration = Duration::from_millis(500);
 /// Connections at once, for policies that divide them, which they do anew each 10 s.
@@ -66,14 +65,12 @@ pub(crate) fn cases() -> Vec<Case> {
     ]
 }
 
-/// Checks that programs were compiled, and may be loaded.
 pub(crate) fn require_programs() -> Result<()> {
     tabane_kernel::available()?;
     ensure!(is_all_powerful(), "programs in the kernel need root outside of user namespaces");
     Ok(())
 }
 
-/// Bundles that are not sealed, of this policy, with further arguments.
 pub(crate) fn open(policy: &str, further: &[&str]) -> Result<Options> {
     let arguments = ["--policy", policy].iter().chain(further).map(ToString::to_string).collect();
     Ok(Options { protection: Protection::None, arguments, ..options()? })
@@ -104,7 +101,6 @@ pub(crate) fn carried(bundle: &Bundle<'_>) -> Result<[[u64; 2]; LINKS]> {
     Ok([0, 1].map(|link| of(link).map_or([0; 2], |kernel| [kernel.bytes_sent, kernel.bytes_received])))
 }
 
-/// Those sent, over all links.
 pub(crate) fn sent(bundle: &Bundle<'_>) -> Result<u64> {
     Ok(carried(bundle)?.iter().map(|[sent, _]| sent).sum())
 }
@@ -214,7 +210,6 @@ fn balances(policy: &str) -> Result<()> {
     })
 }
 
-/// The file goes on, and takes the kernel path again each time.
 fn upgrade() -> Result<()> {
     with_bundles(plan(&[FAST; LINKS]), &kernel("hash", &[])?, |topology, bundles| {
         Bundle::wait_for_programs(bundles)?;
@@ -268,7 +263,6 @@ fn kill() -> Result<()> {
     Ok(())
 }
 
-/// A policy that needs cells, and one that does not, while a file goes on.
 fn turns() -> Result<()> {
     with_bundles(plan(&[FAST; LINKS]), &kernel("hash", &[])?, |topology, bundles| {
         Bundle::wait_for_programs(bundles)?;
@@ -297,14 +291,12 @@ fn turns() -> Result<()> {
     })
 }
 
-/// Waits until the links have carried some more.
 fn carry_any(topology: &Topology) -> Result<()> {
     let sum = || Ok::<u64, anyhow::Error>(received(topology)?.iter().sum());
     let before = sum()?;
     wait_for("traffic", Duration::from_secs(10), || Ok((sum()? > before + (1 << 18)).then_some(())))
 }
 
-/// Configurations that need cells: the file arrives, and whoever asks is told why.
 fn fallbacks() -> Result<()> {
     let auto = ["--data-path", "auto"];
     let sealed = Options { protection: Protection::LabKey, ..open("hash", &auto)? };
@@ -360,7 +352,6 @@ fn protected() -> Result<()> {
     Bundle::stop_all(bundles)
 }
 
-/// The device's MTU with `mtu = "auto"`, and which way frames go.
 fn mtu_follows_links() -> Result<()> {
     let (kernel, cells) = (["--mtu", "auto", "--data-path", "auto"], ["--mtu", "auto"]);
     let cases = [
@@ -403,7 +394,6 @@ pub(crate) fn wrapped(directory: &Path, command: &str) -> Result<PathBuf> {
     Ok(path)
 }
 
-/// Where the kernel does not tell its types (BTF) programs are loaded all the same.
 fn without_btf() -> Result<()> {
     let directory = tempfile::tempdir()?;
     let hidden = "unshare --mount sh -c 'mount -t tmpfs none /sys/kernel/btf && exec \"$@\"' sh";

@@ -14,7 +14,6 @@ use crate::traffic::stage::*;
 pub(crate) const WHOLE: [usize; 5] = [12, 64, 500, 1000, 1452];
 /// Payloads that IP cuts into fragments.
 pub(crate) const FRAGMENTED: [usize; 3] = [1473, 9000, 60_000];
-/// Datagrams of each kind.
 const COUNT: u64 = 200;
 /// Most that is on the way at once: what a default receive buffer holds without loss.
 const AHEAD: (u64, usize) = (32, 48 << 10);
@@ -44,7 +43,6 @@ fn udp(rates: &[Bitrate]) -> Result<()> {
     })
 }
 
-/// Addresses are resolved anew through the bundle, to the right MAC address.
 fn resolve() -> Result<()> {
     with_bundles(plan(&[FAST; 2]), &options()?, |topology, _| {
         let (first, second) = (topology.host(0), topology.host(1));
@@ -61,7 +59,6 @@ fn resolve() -> Result<()> {
     })
 }
 
-/// MAC address of `nic` in `host`.
 pub(crate) fn mac(host: &Namespace, nic: &str) -> Result<String> {
     let line = host.ip(&format!("-oneline link show {nic}"))?;
     let after = line.split_once("link/ether ").with_context(|| format!("no MAC address in `{line}`"))?.1;
@@ -123,7 +120,6 @@ fn check_all(socket: &UdpSocket, sizes: &[usize], count: u64, seen: &AtomicU64) 
     Ok(())
 }
 
-/// The number, and behind it bytes that follow from number and place.
 fn datagram(number: u64, sizes: &[usize]) -> Vec<u8> {
     let mut bytes = number.to_be_bytes().to_vec();
     let mut state = number.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1;

@@ -25,7 +25,6 @@ pub(crate) fn cases() -> Vec<Case> {
     ]
 }
 
-/// The device of either end in turn; the connection lives, and the file is whole.
 fn down() -> Result<()> {
     with_bundles(plan(&[FAST; LINKS]), &options()?, |topology, bundles| {
         is_fast(topology.host(0))?;
@@ -91,7 +90,6 @@ fn deleted() -> Result<()> {
     Ok(())
 }
 
-/// How often the device has gained or lost its carrier.
 fn changes(host: &Namespace) -> Result<u64> {
     let told: Value = serde_json::from_str(&host.ip(&format!("-json -s -s link show {DEVICE}"))?)?;
     told[0]["stats64"]["tx"]["carrier_changes"]

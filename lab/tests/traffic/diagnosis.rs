@@ -18,7 +18,6 @@ use crate::repository::text;
 use crate::traffic::data_path::{PROGRAMS, kernel};
 use crate::traffic::stage::*;
 
-/// How long a command may take on a busy machine.
 const ANSWER_WITHIN: Duration = Duration::from_secs(30);
 const PAGE: &str = "docs/doctor.md";
 /// Exit code of a doctor who has found something.
@@ -40,12 +39,10 @@ const IN_CELLS_ALONE: [(&str, &str); 6] = [
     ("device-queue", "no frame waits in the bundle"),
     ("reordering", "nothing waits for late cells: a qdisc or TCP puts frames in order"),
 ];
-/// What carries the frames of the bundle that is looked at.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Way {
     /// Cells, or there is no bundle yet.
     Cells,
-    /// The kernel path.
     Programs,
 }
 
@@ -60,12 +57,10 @@ struct Group {
 impl Way {
     const BOTH: &'static [Way] = &[Way::Cells, Way::Programs];
 
-    /// Options of a bundle whose frames go this way.
     fn options(self, further: &[&str]) -> Result<Options> {
         if self == Way::Cells { options_with(further) } else { kernel("hash", further) }
     }
 
-    /// Waits until all links carry, and frames go this way.
     fn ready(self, bundles: &mut [Bundle<'_>], links: usize) -> Result<()> {
         ready(bundles, links)?;
         if self == Way::Cells { Ok(()) } else { Bundle::wait_for_programs(bundles) }
@@ -73,7 +68,6 @@ impl Way {
 }
 
 impl Group {
-    /// The faults of the trials `COMMAND_names_TRIAL`, of which there is one for each way.
     fn new(
         command: &'static str,
         trial: &str,
@@ -99,7 +93,6 @@ impl Group {
     }
 }
 
-/// All faults, in the order of the page's table.
 fn groups() -> Vec<Group> {
     let groups = [
         nics::groups(),
@@ -122,25 +115,20 @@ pub(crate) fn cases() -> Vec<Case> {
     [page, all].into_iter().chain(planted).chain(nics::cases()).chain(healthy_cases()).collect()
 }
 
-/// What a command said.
 #[derive(Debug)]
 struct Said {
     /// Names of the findings, or of the limit.
     names: BTreeSet<String>,
-    /// The first of them in a sentence.
     sentence: String,
-    /// All of the answer, for people who look why a trial failed.
     answer: Value,
 }
 
-/// Asks the doctor on `host`.
 fn doctor(host: &Namespace, arguments: &[&str]) -> Result<Said> {
     let mut command = host.command(program(None)?);
     command.args(["doctor", "--json"]).args(arguments);
     findings(command)
 }
 
-/// What a doctor finds.
 fn findings(doctor: Command) -> Result<Said> {
     let answer = answer(doctor)?;
     let areas = answer["areas"].as_array().context("no areas")?;
@@ -155,7 +143,6 @@ fn findings(doctor: Command) -> Result<Said> {
     Ok(Said { names, sentence, answer })
 }
 
-/// Asks on `host` what limits the bundle there.
 fn why(host: &Namespace) -> Result<Said> {
     let mut command = host.command(program(None)?);
     let answer = answer({
@@ -166,7 +153,6 @@ fn why(host: &Namespace) -> Result<Said> {
     Ok(Said { names: [word("limit")].into(), sentence: word("sentence"), answer })
 }
 
-/// What a command answers.
 fn answer(command: Command) -> Result<Value> {
     let ending = Process::start(command)?.wait(ANSWER_WITHIN)?;
     let code = ending.status.code();
@@ -219,7 +205,6 @@ fn masked(row: &str) -> String {
     words.join(" ")
 }
 
-/// The table has a row for each fault, in this order, and no other.
 fn page_lists_all() -> Result<()> {
     const BEGIN: &str = "| Fault | Command | Named | What it says |\n|---|---|---|---|\n";
     let page = text(PAGE)?;
@@ -271,7 +256,6 @@ fn all_are_planted() -> Result<()> {
 const RUNS: usize = 3;
 /// What a link carries: so little that a machine fills it although others take its processors.
 const RATE: Bitrate = Bitrate::mbit(10);
-/// What has arrived before anyone asks.
 const BEGUN: u64 = 2 << 20;
 
 fn healthy_cases() -> Vec<Case> {
@@ -325,7 +309,6 @@ fn looks(look: impl Fn(usize) -> Result<(Said, Said)>, limit: &str) -> Result<()
     Ok(())
 }
 
-/// Whether it blames the processors, and all of them are busy.
 fn is_starved(why: &Said) -> bool {
     let busy = why.answer["facts"]["processors"].as_array().map_or(&[][..], Vec::as_slice);
     let are_busy = busy.iter().all(|busy| busy.as_u64() >= Some(95)) && !busy.is_empty();

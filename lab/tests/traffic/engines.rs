@@ -59,7 +59,6 @@ fn waits_as_it_should(engine: Method, topology: &Topology, bundle: &Bundle<'_>) 
     Ok(())
 }
 
-/// A ping-pong, and a file in each direction.
 fn carry_both(topology: &Topology) -> Result<()> {
     round_trips(topology, PLAY)?;
     send_both_ways(topology, FILE)
@@ -82,7 +81,6 @@ fn quiet(bundles: &[Bundle<'_>]) -> Result<()> {
     Ok(())
 }
 
-/// `always`: frames of several pieces are joined on any machine.
 fn copied(which: &str, always: bool) -> Result<()> {
     with_bundles(plan(&[FAST; 2]), &options_with(&["--fragments", which])?, |topology, bundles| {
         send_file(topology.host(0), topology.host(1), address(1), FILE)?;
@@ -158,7 +156,6 @@ fn all_take_part(topology: &Topology, bundles: &mut [Bundle<'_>]) -> Result<()> 
     Ok(())
 }
 
-/// Bytes that each worker has written to the device, as the kernel counts them.
 fn written(bundle: &Bundle<'_>) -> Result<Vec<u64>> {
     let pid = bundle.pid().context("a running daemon")?;
     let mut workers = Vec::new();

@@ -14,7 +14,6 @@ use tempfile::NamedTempFile;
 
 use crate::traffic::stage::*;
 
-/// The user of nobody.
 pub(crate) const NOBODY: &str = "65534";
 
 pub(crate) fn cases() -> Vec<Case> {
@@ -60,7 +59,6 @@ pub(crate) fn say(host: &Namespace, commands: &[(&str, &str)]) -> Result<()> {
     Ok(())
 }
 
-/// A bundle on the first host alone, which answers.
 pub(crate) fn lone<'a>(topology: &'a Topology, link: &str, arguments: &[&str]) -> Result<Bundle<'a>> {
     let mut bundle = Bundle::start(topology.host(0), 0, &[link.to_owned()], &options_with(arguments)?)?;
     bundle.wait_until("a bundle that answers", |_| true)?;
@@ -216,7 +214,6 @@ fn stops() -> Result<()> {
     Ok(())
 }
 
-/// A follower ends with its bundle, with its reader, or with Ctrl-C.
 fn followed() -> Result<()> {
     let topology = Topology::build(plan(&[FAST]))?;
     let mut bundles = Bundle::start_all(&topology, &options_with(&[])?)?;
@@ -278,7 +275,6 @@ fn unchanged() -> Result<()> {
     ended(bundle)
 }
 
-/// A process that is to take over, and has descriptors for nothing.
 fn with_few_descriptors(host: &Namespace) -> Result<Output> {
     let mut limited = host.command("sh");
     Ok(limited.args(["-c", "ulimit -n 7; exec \"$0\" upgrade"]).arg(program(None)?).output()?)
@@ -304,7 +300,6 @@ fn stays() -> Result<()> {
     ended(bundle)
 }
 
-/// To a container's namespace, where neighbours find it by IPv6.
 fn moved() -> Result<()> {
     let topology = Topology::build(plan(&[FAST]))?;
     let bundles = Bundle::start_all(&topology, &options_with(&[])?)?;
@@ -323,7 +318,6 @@ fn moved() -> Result<()> {
     Bundle::stop_all(bundles)
 }
 
-/// A thread of a process whose name begins so.
 fn thread(pid: u32, name: &str) -> Result<String> {
     for task in fs::read_dir(format!("/proc/{pid}/task"))? {
         let task = task?;

@@ -40,12 +40,10 @@ pub(crate) fn cases() -> Vec<Case> {
     ]
 }
 
-/// Links of Ethernet frames over all NICs, with these parts.
 fn ether_links(parts: &str) -> Vec<String> {
     (0..LINKS).map(|link| format!("ether:{}{parts}", nic(link))).collect()
 }
 
-/// Runs `test` over two bundles with these links over NICs without addresses.
 fn over_shaped(
     links: &[String],
     options: &Options,
@@ -54,7 +52,6 @@ fn over_shaped(
     over(plan(&vec![FAST; links.len()]), links, options, test)
 }
 
-/// The same over these NICs.
 fn over(
     plan: Plan,
     links: &[String],
@@ -70,7 +67,6 @@ fn over(
     with_links(&topology, links, options, test)
 }
 
-/// A transfer from the first host to the second; `meanwhile` happens to it.
 fn during_a_transfer(topology: &Topology, meanwhile: impl FnOnce() -> Result<()>) -> Result<()> {
     under_a_file(topology, FILE, meanwhile).map(drop)
 }
@@ -111,7 +107,6 @@ fn beside_a_network() -> Result<()> {
     })
 }
 
-/// A link dies and returns, leaves and joins, its MTU changes, and daemons are replaced.
 fn changes() -> Result<()> {
     over_shaped(&ether_links(ENGINE), &options_with(&["--workers", "2"])?, |topology, bundles| {
         during_a_transfer(topology, || {

@@ -4,9 +4,7 @@ use tabane_kit::status::LINK_SUSPECT;
 
 use crate::traffic::stage::*;
 
-/// What the victim must have carried before it dies, and the survivor after that.
 const UNDER_WAY_BYTES: u64 = 1 << 20;
-/// How often a link dies under one connection.
 const ROUNDS: usize = 5;
 /// Within this time both ends notice a death under load, in the median of all deaths, and at worst. A path is given up once it is
 /// silent for longer than lately, which on a machine that others use is up to 19 ms, and for 42 ms whatever was before. What is
@@ -52,12 +50,10 @@ fn fault(
     })
 }
 
-/// From when a fault was in effect to when it was noticed.
 pub(crate) fn since(fault: &Moment, noticed_ns: u64) -> Duration {
     Duration::from_nanos(noticed_ns.saturating_sub(fault.after_ns))
 }
 
-/// Whether these times are within what is promised of their median and of the worst.
 pub(crate) fn within(what: &str, mut times: Vec<Duration>, [median, worst]: [Duration; 2]) -> Result<()> {
     times.sort();
     let (middle, last) = (times.get(times.len() / 2), times.last());
@@ -86,7 +82,6 @@ fn lossy() -> Result<()> {
     })
 }
 
-/// Waits until `link` has carried some more of what is under way.
 pub(crate) fn carry(topology: &Topology, link: usize) -> Result<()> {
     let carried = || Ok::<_, anyhow::Error>(received_bytes(topology.host(1), [&nic(link)])?[0]);
     let before = carried()?;

@@ -11,7 +11,6 @@ use tempfile::TempDir;
 use crate::traffic::environment::say;
 use crate::traffic::stage::*;
 
-/// Where bundles have their files.
 const FILES: &str = "/etc/tabane";
 
 pub(crate) fn cases() -> Vec<Case> {
@@ -54,7 +53,6 @@ fn init(host: &Namespace, arguments: &str) -> Result<(String, String)> {
     Ok((line, said))
 }
 
-/// `tabane join` with this line on its standard input.
 fn join(host: &Namespace, line: &str, arguments: &str) -> Result<Output> {
     let mut command = host.command(program(None)?);
     command.arg("join").args(arguments.split_whitespace());

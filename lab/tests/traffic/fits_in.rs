@@ -29,10 +29,8 @@ const GREEDY_ADDRESS: &str = "192.0.2.77/24";
 /// Debian's networkd, without the message bus that this container lacks.
 pub(crate) const NETWORKD: &[u8] =
     b"[Service]\nType=notify\nExecStart=/lib/systemd/systemd-networkd\nRuntimeDirectory=systemd/netif\n";
-/// The VLAN of the recipe, and its address.
 const VLAN: &str = "tb0.10";
 const VLAN_ADDRESS: &str = "10.10.0.1/24";
-/// Where `make test` puts what knows Kubernetes' schemas.
 const VALIDATE: &str =
     concat!(env!("CARGO_MANIFEST_DIR"), "/../target/tools/kubernetes/bin/kubernetes-validate");
 
@@ -68,7 +66,6 @@ fn addressed() -> Result<()> {
     })
 }
 
-/// A file for all devices is in force at others, and not at the bundle.
 fn unmanaged() -> Result<()> {
     let files: [(&str, &[u8], u32); 2] = [
         ("etc/systemd/network/10-tabane-unmanaged.network", UNMANAGED, 0o644),
@@ -114,7 +111,6 @@ fn vlan() -> Result<()> {
     })
 }
 
-/// The bridge is there first; the bundle is its port after each start.
 fn bridged() -> Result<()> {
     let drop_in = "etc/systemd/system/tabane@tb0.service.d/bridge.conf";
     with_machine("", &[(drop_in, BRIDGE, 0o644)], |topology, systemd| {
@@ -165,7 +161,6 @@ fn online() -> Result<()> {
     })
 }
 
-/// Without the rules nobody is found; with them, nodes find each other and traffic passes.
 fn firewall() -> Result<()> {
     let topology = Topology::build(plan(&[FAST; LINKS]))?;
     let directory = tempfile::tempdir()?;
@@ -199,7 +194,6 @@ fn firewall() -> Result<()> {
     Bundle::stop_all(bundles)
 }
 
-/// Checks that there is something that knows Kubernetes' schemas.
 fn require_kubernetes() -> Result<()> {
     let lack = || Missing::new("kubernetes-validate not found: `lab/kubernetes.sh target/tools/kubernetes`");
     Ok(Path::new(VALIDATE).is_file().then_some(()).ok_or_else(lack)?)
@@ -263,7 +257,6 @@ pub(crate) fn crosses(topology: &Topology) -> Result<()> {
     send_file(here, there, OTHER.parse::<IpAddr>()?, FILE).map(drop)
 }
 
-/// The other machine has an address in the recipes' network.
 pub(crate) fn other_address(topology: &Topology, peer: &mut Bundle<'_>) -> Result<()> {
     peer.wait_until("a bundle that is up", |_| true)?;
     topology.host(1).ip(&format!("address add {OTHER}/24 dev {DEVICE}")).map(drop)

@@ -18,12 +18,9 @@ use crate::traffic::stage::*;
 use crate::traffic::systemd::page::ACCOUNTS;
 use crate::traffic::systemd::{self, KEY, SERVICE, machine};
 
-/// As packaged.
 const UNIT: &[u8] = include_bytes!("../../../packaging/tabane-follow@.service");
 const HOSTS: usize = 3;
-/// The one that leaves and comes back.
 const LEAVER: usize = 2;
-/// Where etcd and DNS listen, beside the hosts' addresses on the first link.
 const SERVER: &str = "10.1.1.250";
 /// A datagram each 10 ms, for as long as a trial can last; the longest time without one, beyond that in which the machine itself
 /// stood still: a thread that only sleeps tells that.
@@ -32,14 +29,12 @@ const LIMIT: Duration = Duration::from_secs(240);
 const GAP_MAX: Duration = Duration::from_millis(500);
 /// One copy of the file that goes from the first host to the second again and again.
 const FILE: u64 = 16 << 20;
-/// Seconds that a node's record outlives it.
 const LEASE: &str = "5";
 /// A record in DNS has it within this: 5 s until it is asked for again, and 5 s for the rest.
 const DNS_WITHIN: Duration = Duration::from_secs(10);
 /// A follower notices within this time that no server answers: it asks after 5 s, by UDP and by TCP, three times each, and waits
 /// 2 s for each answer.
 const NOTICED_WITHIN: Duration = Duration::from_secs(30);
-/// What it says then.
 const STANDS: &str = "what was known last stands";
 
 const ETCD_RUNS: &[Need] = &[Daemon, Tool(ETCD), Tool(ETCDCTL)];
@@ -60,7 +55,6 @@ pub(crate) fn cases() -> Vec<Case> {
     ]
 }
 
-/// Bundles whose links only listen, and the traffic between the first two.
 struct Stage<'a> {
     topology: &'a Topology,
     program: PathBuf,
@@ -98,14 +92,12 @@ impl<'a> Stage<'a> {
         Follower::start(self.topology.host(host), &self.program, [&own[..], flags].concat())
     }
 
-    /// Has the group change to this key, from where etcd is.
     fn rotate(&self, key: &str, reached: &[String], further: &[&str]) -> Result<String> {
         let own = [DEVICE, "--rotate", &self.file(key).display().to_string()].map(str::to_owned);
         let further: Vec<String> = further.iter().map(ToString::to_string).collect();
         run(self.topology.switch(0), &self.program, &[&own[..], reached, &further].concat())
     }
 
-    /// Waits until each of these hosts has the others as peers over all links.
     fn joined(&mut self, hosts: &[usize]) -> Result<()> {
         let peers = hosts.len() - 1;
         let joined = hosts.iter().try_for_each(|host| {
@@ -116,7 +108,6 @@ impl<'a> Stage<'a> {
         joined.with_context(|| self.events())
     }
 
-    /// Waits until a host greets another over all links, or over none.
     fn greets(&self, host: usize, other: usize, greets: bool) -> Result<()> {
         let what = format!("h{} greets h{}: {greets}", host + 1, other + 1);
         wait_for(&what, WITHIN, || {
@@ -128,7 +119,6 @@ impl<'a> Stage<'a> {
         })
     }
 
-    /// What the hosts have lately seen.
     fn events(&self) -> String {
         self.bundles.iter().map(|bundle| bundle.ask(&["events", DEVICE]).unwrap_or_default() + "\n").collect()
     }
@@ -143,7 +133,6 @@ impl<'a> Stage<'a> {
     }
 }
 
-/// A datagram each 10 ms beside a TCP connection that fills the links.
 struct Traffic {
     datagrams: Sequence,
     transfer: Transfer,
@@ -181,7 +170,6 @@ impl Traffic {
     }
 }
 
-/// Hosts, and on the first switch the address of a server.
 fn topology(hosts: usize) -> Result<Topology> {
     let topology = Topology::build(Plan { hosts, addressed: true, ..plan(&[FAST; LINKS]) })?;
     topology.switch(0).ip(&format!("address add {SERVER}/24 dev br0"))?;
@@ -232,7 +220,6 @@ fn by_etcd() -> Result<()> {
     Bundle::stop_all(stage.bundles)
 }
 
-/// How etcd is reached.
 fn reached(etcd: &Etcd<'_>) -> Vec<String> {
     let file = |name| etcd.file(name).display().to_string();
     let url = format!("{}/fleet", etcd.url());
@@ -280,7 +267,6 @@ fn rotate(stage: &mut Stage<'_>, etcd: &Etcd<'_>) -> Result<()> {
     stage.joined(&[0, 1, 2])
 }
 
-/// Who comes with a certificate of somebody else's is refused in one sentence.
 fn stranger(stage: &Stage<'_>, etcd: &Etcd<'_>) -> Result<()> {
     let reached: Vec<_> =
         reached(etcd).into_iter().map(|flag| flag.replace("client.", "stranger.")).collect();
@@ -457,7 +443,6 @@ fn unit() -> Result<()> {
     Bundle::stop_all(stage.bundles)
 }
 
-/// The records of these hosts: a service for each link.
 fn zone(hosts: &[usize]) -> String {
     let record = |host: &usize, link: usize| {
         let name = format!("h{host}-{link}.fleet.test");

@@ -12,9 +12,7 @@ use crate::traffic::stage::*;
 
 /// Least mean length of the frames that the device is given, in bytes; segmented ones have 1,514.
 const FRAME_MIN: u64 = 20_000;
-/// The guest's address on the segment.
 const GUEST: &str = "10.77.0.3";
-/// How a guest's frames reach the device.
 #[derive(Clone, Copy, Debug)]
 enum Way {
     Routed,
@@ -78,7 +76,6 @@ fn is_one_segment(guest: &Namespace, second: &Namespace) -> Result<()> {
 }
 
 impl Way {
-    /// Connects the guest with the device of the first host.
     fn lay(self, first: &Namespace, second: &Namespace, guest: &Namespace) -> Result<()> {
         let veth = format!("link add eth0 type veth peer name guest netns {}", first.name());
         match self {
@@ -109,7 +106,6 @@ impl Way {
         }
         guest.ip(&format!("address add {GUEST}/24 dev eth0")).map(drop)
     }
-    /// Takes away what [`Way::lay`] laid.
     fn clear(self, first: &Namespace, guest: &Namespace) -> Result<()> {
         guest.ip("link delete eth0")?;
         if let Self::Bridged = self { first.ip("link delete br0").map(drop) } else { Ok(()) }

@@ -23,13 +23,10 @@ use table::{KINDS, SERVICE, VLAN};
 
 use crate::traffic::stage::*;
 
-/// The veth pair.
 const REFERENCE: &str = "ref0";
-/// Frames of each kind.
 const FRAMES: u8 = 4;
 /// MTUs of the device: the smallest and the largest, and what is usual between them.
 const MTUS: [usize; 7] = [68, 576, 1280, 1500, 9000, 65_520, 65_521];
-/// Time for the frames of one kind to arrive.
 const ARRIVE_WITHIN: Duration = Duration::from_secs(3);
 
 pub(crate) fn cases() -> Vec<Case> {
@@ -125,7 +122,6 @@ fn side_by_side(test: impl FnOnce(&Topology, &mut Wires) -> Result<()>) -> Resul
     })
 }
 
-/// No kernel sends anything by itself on the wires of `host`.
 fn silence(host: &Namespace) -> Result<()> {
     // A device whose MTU was too small for IPv6 begins with the default.
     host.set("net/ipv6/conf/default/disable_ipv6", "1")?;
@@ -138,7 +134,6 @@ fn silence(host: &Namespace) -> Result<()> {
     Ok(())
 }
 
-/// The wires that are compared.
 struct Wires {
     device: Wire,
     reference: Wire,
@@ -155,7 +150,6 @@ impl Wires {
     }
 }
 
-/// A device of each host that are joined.
 struct Wire {
     near: PacketSocket,
     far: PacketSocket,
@@ -185,7 +179,6 @@ impl Wire {
         })
     }
 
-    /// Sends `frames` and waits until so many have arrived.
     fn carry(&mut self, frames: &[Vec<u8>], wanted: usize) -> Result<Carried> {
         let sent = frames.iter().map(|frame| self.near.send(frame));
         let refused = sent.map(|sent| sent.err().and_then(|error| error.raw_os_error())).collect();
@@ -200,7 +193,6 @@ impl Wire {
         Ok(Carried { refused, arrived })
     }
 
-    /// The next frame of the far end, with its VLAN tag put back.
     fn next(&mut self) -> Result<Option<Vec<u8>>> {
         match self.far.receive_tagged(&mut self.frame) {
             Ok((length, tag)) => Ok(Some(settled(&self.frame[..length], tag))),
@@ -210,17 +202,14 @@ impl Wire {
     }
 }
 
-/// Bytes of a frame that are shown around a difference.
 const SHOWN: usize = 8;
 /// Flag of the virtio header: a checksum is owed. Others are the reading kernel's opinion.
 const CHECKSUM_OWED: u8 = 1;
 
-/// What came of frames that were sent together.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Carried {
     /// Of each frame, the error with which the kernel refused it.
     refused: Vec<Option<i32>>,
-    /// Those that arrived, in their order.
     arrived: Vec<Vec<u8>>,
 }
 
@@ -236,7 +225,6 @@ fn settled(frame: &[u8], tag: Option<[u8; 4]>) -> Vec<u8> {
     }
 }
 
-/// How `carried` differs from `expected`, if it does.
 fn difference(expected: &Carried, carried: &Carried) -> Option<String> {
     if expected.refused != carried.refused {
         return Some(format!("refused were {:?} instead of {:?}", carried.refused, expected.refused));
@@ -267,7 +255,6 @@ fn other(wanted: &[u8], got: &[u8]) -> String {
     )
 }
 
-/// That each way in which a wire may fail is seen.
 fn differences_are_named() -> Result<()> {
     let frames: Vec<Vec<u8>> = (0..3).map(|n| ethernet(EXPERIMENT, &text(n, 60))).collect();
     let whole = Carried { refused: vec![None; 3], arrived: frames };

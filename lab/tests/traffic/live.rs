@@ -23,7 +23,6 @@ pub(crate) fn cases() -> Vec<Case> {
     ]
 }
 
-/// Waits until both ends have stopped sending data over the link.
 fn until_drained(bundles: &mut [Bundle<'_>], link: usize) -> Result<()> {
     bundles.iter_mut().try_for_each(|bundle| {
         let is_drained = |path: &PathStatus| path.link as usize == link && path.tx == PathState::Drained;
@@ -49,7 +48,6 @@ pub(crate) fn drain_and_resume(topology: &Topology, bundles: &mut [Bundle<'_>]) 
     carry(topology, CHANGED)
 }
 
-/// The sentence with which a command is refused.
 fn refused(bundle: &Bundle<'_>, arguments: &[&str]) -> Result<String> {
     match bundle.ask(arguments) {
         Ok(answer) => bail!("{arguments:?} is done: {answer}"),
@@ -89,7 +87,6 @@ fn drained() -> Result<()> {
     })
 }
 
-/// Bundles whose configuration is in files.
 pub(crate) struct Files {
     directory: tempfile::TempDir,
 }
@@ -133,7 +130,6 @@ fn tables(links: &[usize]) -> String {
     links.iter().map(|link| format!("\n[[link]]  # {link}\nnic = \"{}\"\n", nic(*link))).collect()
 }
 
-/// Another policy, a class, a link less, and all of it back; at both ends.
 fn reload_under_load() -> Result<()> {
     let topology = Topology::build(plan(&[RATE; LINKS]))?;
     let files = Files::new()?;
@@ -282,7 +278,6 @@ fn keys() -> Result<()> {
     Bundle::stop_all(bundles)
 }
 
-/// What is in force, in a new file: the bundle takes to it.
 fn elsewhere(bundle: &Bundle<'_>, directory: &Path) -> Result<()> {
     let (file, key) = (directory.join("elsewhere.toml"), directory.join("key"));
     let (path, key) = (file.to_str().context("a path")?, key.to_str().context("a path")?);
@@ -302,7 +297,6 @@ fn elsewhere(bundle: &Bundle<'_>, directory: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Both listen, and nobody greets, until one is told where the other is.
 fn named_later() -> Result<()> {
     let topology = Topology::build(Plan { addressed: true, ..plan(&[FAST]) })?;
     let options = options()?;

@@ -16,7 +16,6 @@ pub(crate) const MACSEC: &str = "macsec";
 const GUEST_WITHIN: Duration = Duration::from_secs(900);
 /// MACsec's header, packet number, channel and tag.
 const MACSEC_BYTES: u32 = 32;
-/// Keys of the two directions.
 const KEYS: [&str; 2] = ["0123456789abcdef0123456789abcdef", "fedcba9876543210fedcba9876543210"];
 
 pub(crate) fn cases() -> Vec<Case> {
@@ -28,7 +27,6 @@ pub(crate) fn cases() -> Vec<Case> {
     })]
 }
 
-/// The device has the MTU that MACsec leaves, and a file takes the kernel path.
 pub(crate) fn here(figures: &Path) -> Result<()> {
     let topology = Topology::build(Plan::two_hosts(vec![LinkPlan::unshaped()]))?;
     protect(&topology)?;

@@ -16,9 +16,7 @@ const DASHBOARD: &str = include_str!("../../../packaging/grafana/tabane.json");
 const BRISK: &str = "global: { scrape_interval: 1s, evaluation_interval: 1s }\n";
 /// Time until Prometheus has what a query asks for, after two scrapes and a judgement.
 const ASKED_WITHIN: Duration = Duration::from_secs(20);
-/// Bytes of a transfer that goes on for some seconds after a link has died.
 const LONG_FILE: u64 = 48 << 20;
-/// Where links listen.
 const CELLS: u16 = 7420;
 const ITSELF: &str = "  - job_name: prometheus\n    static_configs: [{ targets: [\"127.0.0.1:9090\"] }]\n";
 
@@ -42,7 +40,6 @@ pub(crate) fn cases() -> Vec<Case> {
     ]
 }
 
-/// The value of the one sample of `name` whose labels hold all of `labels`.
 fn value(page: &str, name: &str, labels: &[&str]) -> Result<f64> {
     let is_it = |line: &&str| {
         let rest = line.strip_prefix(name).filter(|rest| rest.starts_with('{'));
@@ -58,7 +55,6 @@ fn page(bundle: &Bundle<'_>) -> Result<String> {
     bundle.ask(&["metrics", DEVICE, "--openmetrics"])
 }
 
-/// Waits until the page is as `wanted`, and gives it.
 fn until(bundle: &Bundle<'_>, what: &str, wanted: impl Fn(&str) -> Result<bool>) -> Result<String> {
     wait_for(what, WITHIN, || {
         let page = page(bundle)?;
@@ -162,7 +158,6 @@ fn scraped() -> Result<()> {
     Bundle::stop_all(bundles)
 }
 
-/// The configuration that docs/metrics.md shows, with the files and the node of the trial.
 fn configuration(token: &Path, rules: &Path) -> Result<String> {
     let example = PAGE.split("```yaml\n").nth(1).and_then(|rest| rest.split("```").next());
     let example = example.context("no configuration in docs/metrics.md")?;

@@ -25,7 +25,6 @@ pub(crate) fn cases() -> Vec<Case> {
     ]
 }
 
-/// A transfer over `links` links, and the NIC of the last one changes meanwhile.
 fn changes(links: usize) -> Result<()> {
     with_bundles(plan(&vec![FAST; links]), &options()?, |topology, bundles| {
         let meanwhile = || {
@@ -72,17 +71,14 @@ fn readdress(topology: &Topology, bundles: &mut [Bundle<'_>], link: usize) -> Re
     Ok(())
 }
 
-/// A NIC whose speed can be set.
 const TAP: &str = "tap7";
 /// Datagrams of others, and how many leave at once each millisecond: 150 Mbit/s, of the 200 of a link.
 const BYTES: usize = 1_250;
 const AT_ONCE: u32 = 15;
 const PACE: Duration = Duration::from_millis(1);
-/// A port on which nobody listens.
 const DISCARD: u16 = 9;
 /// Others have sent for so long when flows begin: the load is asked for each second.
 const KNOWN_AFTER: Duration = Duration::from_millis(3_500);
-/// Files one after the other, each a flow.
 const FILES: u64 = 3;
 const FILE: u64 = 2 << 20;
 
@@ -123,7 +119,6 @@ fn others_send() -> Result<()> {
     })
 }
 
-/// Datagrams past the bundle, until they are ended.
 fn send_past(from: &Namespace, to: IpAddr) -> Result<Running<()>> {
     Running::start(from, "others", move |end| {
         let socket = UdpSocket::bind("0.0.0.0:0").context("others")?;

@@ -11,17 +11,12 @@ use crate::traffic::stage::*;
 use crate::traffic::systemd::page::{self, PRINTED};
 use crate::traffic::systemd::{whole, with_peer_of};
 
-/// Variables that name the package, and the directory of a clean Debian.
 pub(crate) const PACKAGE: &str = "TABANE_DEB";
 pub(crate) const ROOT: &str = "TABANE_CLEAN_ROOT";
 pub(crate) const SERVICE: &str = "tabane@tb0.service";
-/// Sent while a newer version is installed, for some seconds.
 const LONG_FILE: u64 = 192 << 20;
-/// Of it, what is timed.
 const MEASURED: u64 = 64 << 20;
-/// Makes that Debian.
 const CLEAN_ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../packaging/clean-root.sh");
-/// What one connection over both links has to have of one over a single link.
 const SPEEDUP_LEAST: f64 = 1.9;
 /// So slow that a machine with two systems in it is not what limits them.
 const OF_NEW_USERS: Bitrate = Bitrate::mbit(80);
@@ -43,7 +38,6 @@ pub(crate) fn cases() -> Vec<Case> {
     ]
 }
 
-/// Checks that there is a package, and a Debian for it.
 fn require() -> Result<()> {
     for variable in [PACKAGE, ROOT] {
         let there = env::var_os(variable).is_some_and(|path| PathBuf::from(path).exists());
@@ -95,14 +89,12 @@ fn package() -> Result<()> {
     is_as(&machine, &before)
 }
 
-/// A clean Debian with the package's file, which is not installed, and these.
 pub(crate) fn clean_debian(host: &Namespace, files: &[(&str, &[u8], u32)]) -> Result<Systemd> {
     let deb = fs::read(env::var_os(PACKAGE).context(PACKAGE)?)?;
     let root = env::var_os(ROOT).context(ROOT)?;
     Systemd::start_in(root.as_ref(), host, &[&[("root/tabane.deb", &*deb, 0o644)], files].concat())
 }
 
-/// Whether a machine has what it had before, and nothing else.
 fn is_as(machine: &Systemd, before: &BTreeSet<String>) -> Result<()> {
     let after = listed(machine)?;
     let left: Vec<_> = before.symmetric_difference(&after).collect();
@@ -175,7 +167,6 @@ fn listed(machine: &Systemd) -> Result<BTreeSet<String>> {
     Ok(shell(machine, LISTED)?.lines().map(str::to_owned).collect())
 }
 
-/// Manual pages appear without complaint, shells complete commands, and Wireshark finds its dissector.
 fn is_documented(machine: &Systemd) -> Result<()> {
     let pages = shell(machine, "dpkg --listfiles tabane | sed -n 's,.*/man[15]/\\(.*\\)\\.[15]\\.gz,\\1,p'")?;
     ensure!(pages.lines().count() > 15, "{pages}");
@@ -212,7 +203,6 @@ fn is_verified(machine: &Systemd) -> Result<()> {
     Ok(())
 }
 
-/// Sets the bundle up as a user would, with its service, and gives the key.
 fn set_up(machine: &Systemd) -> Result<String> {
     let links: String = (0..LINKS).map(|link| format!(" --link {}", nic(link))).collect();
     shell(machine, &format!("tabane init --yes --address {}/24{links}", address(0)))?;
@@ -229,7 +219,6 @@ fn is_the_users(machine: &Systemd) -> Result<()> {
     shell(machine, &format!("test \"$({uid} /proc/{pid}/status)\" = \"$(id -u tabane)\"")).map(drop)
 }
 
-/// The page's service sees the bundle, as a user who may change nothing.
 fn has_a_page(machine: &Systemd) -> Result<()> {
     let drop_in = "/etc/systemd/system/tabane-web.service.d";
     shell(
@@ -246,7 +235,6 @@ fn has_a_page(machine: &Systemd) -> Result<()> {
     shell(machine, &format!("test $(stat -c %u /proc/{pid}) != 0")).map(drop)
 }
 
-/// A newer version takes the bundle over while connections in both directions go on.
 fn is_upgraded(machine: &Systemd, topology: &Topology) -> Result<()> {
     shell(machine, NEWER)?;
     let first = machine.property(SERVICE, "MainPID")?;

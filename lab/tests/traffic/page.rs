@@ -14,9 +14,7 @@ use tabane_kit::prerequisites::{CHROMIUM, NODE, require_program};
 use crate::traffic::faults::carry;
 use crate::traffic::stage::*;
 
-/// Bytes of a transfer that is under way while a link dies.
 const FILE: u64 = 24 << 20;
-/// How soon the page shows what the daemon knows.
 const SOON_MS: f64 = 1_000.0;
 const TOKEN: &str = "0123456789abcdef0123456789abcdef";
 pub(crate) const ADDRESS: &str = "127.0.0.1:7480";
@@ -41,7 +39,6 @@ pub(crate) fn cases() -> Vec<Case> {
     ]
 }
 
-/// Checks that there are the program, and what Node needs of its page.
 fn require_browser() -> Result<()> {
     require_web()?;
     let packages = folder().join("node_modules/playwright-core/package.json");
@@ -49,7 +46,6 @@ fn require_browser() -> Result<()> {
     Ok(packages.is_file().then_some(()).ok_or_else(lack)?)
 }
 
-/// Checks that the program is built.
 pub(crate) fn require_web() -> Result<()> {
     Ok(require_program(&bundle::program(None)?.with_file_name("tabane-web"), "tabane-web")?)
 }
@@ -58,7 +54,6 @@ fn folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../web/page")
 }
 
-/// `tabane web` on `host`, whose requests may change bundles.
 pub(crate) fn serve(host: &Namespace, token: &Path) -> Result<Process> {
     fs::write(token, TOKEN)?;
     fs::set_permissions(token, Permissions::from_mode(0o600))?;
@@ -93,7 +88,6 @@ fn says(at: &str, words: &str) -> String {
     format!("document.querySelector({at:?})?.textContent.includes({words:?})")
 }
 
-/// Where the state of a link stands.
 fn state_of(link: usize) -> String {
     format!("tr[data-nic={}] .state", nic(link))
 }
@@ -106,7 +100,6 @@ fn is_healthy(browser: &mut Browser) -> Result<u64> {
     ))
 }
 
-/// Whether axe-core finds nothing.
 fn is_sound(browser: &mut Browser) -> Result<()> {
     let findings = browser.axe()?;
     ensure!(findings.is_empty(), "axe-core: {findings:#?}");
@@ -215,7 +208,6 @@ fn outlive() -> Result<()> {
     })
 }
 
-/// The answer to a request on a Unix socket: its head and its JSON.
 fn ask(socket: &Path, line: &str) -> Result<(String, Value)> {
     ask_by("localhost", socket, line)
 }
@@ -223,7 +215,6 @@ fn ask(socket: &Path, line: &str) -> Result<(String, Value)> {
 /// A name by which browsers may ask.
 const NAMED: &str = "page.example";
 
-/// The same by this name.
 fn ask_by(host: &str, socket: &Path, line: &str) -> Result<(String, Value)> {
     let mut stream = UnixStream::connect(socket)?;
     stream.set_read_timeout(Some(WITHIN))?;
@@ -275,12 +266,9 @@ fn on_a_socket() -> Result<()> {
     })
 }
 
-/// Milliseconds in which a page has to show what is wanted.
 const WITHIN_MS: u64 = 15_000;
-/// Height of the window, in pixels.
 const HEIGHT: u32 = 900;
 
-/// How a page is looked at.
 #[derive(Debug)]
 struct Look {
     name: &'static str,
@@ -326,7 +314,6 @@ impl Browser {
         self.ask(&deed).map(drop)
     }
 
-    /// Waits until the script's value is true, and gives the moment.
     fn shows(&mut self, script: &str) -> Result<u64> {
         self.ask(&json!({ "do": "shows", "script": script, "within": WITHIN_MS })).map(|(_, at_ns)| at_ns)
     }
@@ -343,7 +330,6 @@ impl Browser {
         self.ask(&json!({ "do": "select", "at": at, "option": option })).map(drop)
     }
 
-    /// Presses Tab until an element has the focus.
     fn tab_to(&mut self, to: &str) -> Result<()> {
         self.ask(&json!({ "do": "tab", "to": to })).map(drop)
     }
@@ -352,30 +338,25 @@ impl Browser {
         self.ask(&json!({ "do": "press", "key": key })).map(drop)
     }
 
-    /// What axe-core finds.
     fn axe(&mut self) -> Result<Vec<String>> {
         let (findings, _) = self.ask(&json!({ "do": "axe" }))?;
         Ok(serde_json::from_value(findings)?)
     }
 
-    /// Keeps the whole page as a picture.
     fn picture(&mut self, name: &str) -> Result<()> {
         let path = self.pictures.join(format!("{name}.png"));
         self.ask(&json!({ "do": "picture", "path": path })).map(drop)
     }
 
-    /// Errors of the page.
     fn complaints(&mut self) -> Result<Vec<String>> {
         let (complaints, _) = self.ask(&json!({ "do": "complaints" }))?;
         Ok(serde_json::from_value(complaints)?)
     }
 
-    /// Those before are as wanted.
     fn forget_complaints(&mut self) -> Result<()> {
         self.ask(&json!({ "do": "forget" })).map(drop)
     }
 
-    /// Ends it and waits for its end.
     fn end(self) -> Result<()> {
         let Self { mut child, input, .. } = self;
         drop(input);

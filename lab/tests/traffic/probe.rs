@@ -8,7 +8,6 @@ use tabane_kit::workload::mpi::Mpi;
 
 use crate::traffic::stage::*;
 
-/// What the wire takes each way.
 const SLOW: Duration = Duration::from_millis(10);
 
 pub(crate) fn cases() -> Vec<Case> {
@@ -21,7 +20,6 @@ pub(crate) fn cases() -> Vec<Case> {
     ]
 }
 
-/// Two senders over bare links, each to an address behind another NIC.
 fn seats() -> Result<()> {
     let topology = Topology::build(Plan::two_hosts(vec![LinkPlan::shaped(FAST); 2]))?;
     let probe = probe(&topology, address(0, 1).into())?;
@@ -42,7 +40,6 @@ fn seats() -> Result<()> {
     probe.stop()
 }
 
-/// One sender and round trips over two links that are one device.
 fn over_a_bundle() -> Result<()> {
     with_bundles(plan(&[FAST; 2]), &options()?, |topology, _| {
         let there = bundle::address(1);
@@ -88,7 +85,6 @@ fn stages() -> Result<()> {
     probe.stop()
 }
 
-/// The probe from the first host to the second, which has `address`.
 fn probe(topology: &Topology, address: IpAddr) -> Result<Probe<'_>> {
     Probe::start(&bundle::program(None)?, topology.host(0), topology.host(1), address)
 }
@@ -97,7 +93,6 @@ fn numbers(list: &Value) -> Vec<f64> {
     list.as_array().map_or(Vec::new(), |list| list.iter().filter_map(Value::as_f64).collect())
 }
 
-/// The host whose NICs send at a tenth of the others' rate.
 const SLOW_HOST: usize = 2;
 const HOSTS: usize = 3;
 

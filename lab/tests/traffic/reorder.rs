@@ -15,11 +15,8 @@ use crate::traffic::kernels::{self, KERNEL};
 use crate::traffic::macsec::{self, MACSEC};
 use crate::traffic::stage::*;
 
-/// Where `make vm-setup-backports` puts the guest.
 pub(crate) const GUEST: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../target/vm-backports");
-/// Time for the guest to boot on emulated processors, to measure and to end.
 const GUEST_WITHIN: Duration = Duration::from_secs(900);
-/// Least speed over both of them as a multiple of one.
 const RATIO_MIN: f64 = 1.5;
 
 /// Segments that two bundles may send again while they find out how fast the links are.
@@ -37,7 +34,6 @@ const VERIFIED_MAX: u32 = 20_000;
 const BUNDLES: &str = "reorder-bundles";
 
 pub(crate) const NEW_GUEST: &[Need] = &[Daemon, Need::Guest("vm-backports")];
-/// What takes some minutes in a guest.
 pub(crate) const MINUTES: &[Need] = &[That(require_minutes)];
 
 pub(crate) fn cases() -> Vec<Case> {
@@ -52,7 +48,6 @@ pub(crate) fn cases() -> Vec<Case> {
     ]
 }
 
-/// Checks that there is time for what takes some minutes in a guest.
 fn require_minutes() -> Result<()> {
     ensure!(env::var_os("TABANE_GUESTS").is_some(), "TABANE_GUESTS is not set: `make guests-test`");
     Ok(())
@@ -170,7 +165,6 @@ fn bundles_here(figures: &Path) -> Result<()> {
     Ok(())
 }
 
-/// A program of the qdisc takes few instructions to verify.
 fn verified() -> Result<String> {
     process::run(
         Command::new("ip").args(["link", "add", "ordered", "type", "veth", "peer", "name", "other"]),

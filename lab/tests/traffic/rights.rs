@@ -57,7 +57,6 @@ fn rights(pid: u32) -> Result<[Rights; 2]> {
     Ok(found)
 }
 
-/// The rights of all threads that serve the bundle are these.
 fn keeps(bundle: &Bundle<'_>, user: &str, capabilities: &str) -> Result<()> {
     let pid = bundle.pid().context("a running daemon")?;
     for (mut found, capabilities) in rights(pid)?.into_iter().zip([capabilities, NONE]) {
@@ -95,7 +94,6 @@ fn threads() -> Result<()> {
     Ok(())
 }
 
-/// What a command says to nobody, as whom the daemon may run.
 fn as_nobody(host: &Namespace, words: &[&str]) -> Result<String> {
     let mut command = host.command(SETPRIV.program);
     command.args(["--reuid", NOBODY, "--regid", NOBODY, "--clear-groups"]).arg(program(None)?);
@@ -192,7 +190,6 @@ fn without_root() -> Result<()> {
     ending.success("a daemon told to stop").map(drop)
 }
 
-/// The processes that resolve names.
 fn resolvers() -> Result<Vec<u32>> {
     let mut found = Vec::new();
     for process in fs::read_dir("/proc")? {

@@ -27,7 +27,6 @@ pub(crate) fn cases() -> Vec<Case> {
     narrow.chain(others).collect()
 }
 
-/// Which IP the links use.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Ip {
     V4,
@@ -35,12 +34,10 @@ pub(crate) enum Ip {
 }
 
 impl Ip {
-    /// Bytes before a cell.
     fn headers(self) -> u32 {
         if self == Ip::V4 { 28 } else { 48 }
     }
 
-    /// An address in the network of `host` on `link`.
     fn address(self, host: usize, link: usize, last: u8) -> String {
         match self {
             Ip::V4 => format!("10.{}.{}.{last}", host + 1, link + 1),
@@ -48,7 +45,6 @@ impl Ip {
         }
     }
 
-    /// Bits of a network's prefix.
     fn prefix(self) -> u8 {
         if self == Ip::V4 { 24 } else { 64 }
     }
@@ -60,12 +56,10 @@ impl fmt::Display for Ip {
     }
 }
 
-/// The address of `host` on `link`, in a network of its own.
 pub(crate) fn end(ip: Ip, host: usize, link: usize) -> String {
     ip.address(host, link, 1)
 }
 
-/// Two hosts, and the router between them.
 pub(crate) fn lay(ip: Ip) -> Result<([Namespace; 2], Namespace)> {
     let hosts = [Namespace::create("h1")?, Namespace::create("h2")?];
     let router = Namespace::create("r1")?;
@@ -96,7 +90,6 @@ fn swallow(router: &Namespace, link: usize, swallows: bool) -> Result<u64> {
     Ok(since)
 }
 
-/// Bundles over links from `own` to `peer` of host and link.
 pub(crate) fn start<'a>(
     hosts: impl IntoIterator<Item = &'a Namespace>,
     end: impl Fn(usize, usize) -> String,
@@ -113,7 +106,6 @@ pub(crate) fn start<'a>(
     Ok(bundles)
 }
 
-/// The endpoint of a bundle at an address.
 fn endpoint(address: &str) -> String {
     if address.contains(':') { format!("[{address}]:7420") } else { format!("{address}:7420") }
 }
@@ -137,7 +129,6 @@ fn routed() -> Result<()> {
     Bundle::stop_all(bundles)
 }
 
-/// A file in each direction, of which both links carry a part.
 fn both_carry(hosts: &[Namespace]) -> Result<()> {
     for (from, to) in [(0, 1), (1, 0)] {
         let file = || send_file(&hosts[from], &hosts[to], address(to), FILE).map(drop);
@@ -150,12 +141,9 @@ fn both_carry(hosts: &[Namespace]) -> Result<()> {
 // A way between two NICs that carries shorter packets than these take: a tunnel or PPPoE behind a router. The router's ports drop
 // what is longer; what ICMP says of it, the bundle's sockets do not obey.
 
-/// The link that is narrow.
 const NARROW: usize = 1;
-/// For how long both links carry afterwards.
 const CARRY: Duration = Duration::from_secs(1);
 
-/// The router's ports on the narrow link carry packets of so many bytes.
 fn narrow(router: &Namespace, packet: u16) -> Result<u64> {
     let since = monotonic_ns()?;
     (0..2).try_for_each(|host| router.ip(&format!("link set port{host}{NARROW} mtu {packet}")).map(drop))?;

@@ -63,31 +63,12 @@ figure = "mbps"
 at_least = 1
 "#;
 
-/// The trace has a gap of 120 ms at its beginning, in which the flows end, and then 12 Mbit/s.
-const GAP: &str = r#"
-about = "a trace that stops in a gap"
-in = ["namespaces"]
-duration = "6100 ms"
-warm_up = "1 s"
-repeats = 1
-[[link]]
-rate = "1 Gbit/s"
-router = { trace = "gap.trace", queue = "50 ms" }
-[[flow]]
-kind = "tcp"
-[[want]]
-figure = "broken"
-at_most = 0
-"#;
-
-/// How long a run may take to begin.
 const BEGINS_WITHIN: Duration = Duration::from_secs(60);
 /// What shells have for a program that SIGTERM has ended.
 const TERMINATED: i32 = 143;
 
 pub(crate) fn cases() -> Vec<Case> {
     vec![
-        Case::new("scenario_ends_where_its_trace_stops_in_a_gap", DAEMON, gap),
         Case::new("scenario_ends_by_sigterm_with_all_its_processes", DAEMON, signals),
         Case::new("scenario_has_routers_with_traces_nat_and_flows_of_others", NAT, routers),
         Case::new("scenario_runs_simulated_and_measured_side_by_side", DAEMON, side_by_side),
@@ -95,30 +76,21 @@ pub(crate) fn cases() -> Vec<Case> {
     ]
 }
 
-/// Writes `scenario` and its traces into `directory`; tells its path.
 fn write(scenario: &str, directory: &Path) -> Result<String> {
     // 12 Mbit/s for half a second, and twice as much for as long.
     let steps = (1..=500).chain((501..=1_000).flat_map(|time| [time; 2]));
-    let text = |times: &[u32]| times.iter().map(|time| format!("{time}\n")).collect::<String>();
-    fs::write(directory.join("steps.trace"), text(&steps.collect::<Vec<_>>()))?;
-    fs::write(directory.join("gap.trace"), text(&(121..=1_000).collect::<Vec<_>>()))?;
+    let steps: String = steps.map(|time| format!("{time}\n")).collect();
+    fs::write(directory.join("steps.trace"), steps)?;
     let file = directory.join("scenario.toml");
     fs::write(&file, scenario)?;
     Ok(file.to_str().context("a path that is no text")?.to_owned())
 }
 
-/// Runs `scenario`.
 fn run(scenario: &str, flags: &[&str]) -> Result<(Ending, Option<Value>)> {
     let directory = tempfile::tempdir()?;
     let (file, path) = (write(scenario, directory.path())?, directory.path().join("report.json"));
     let ending = lab_ends(&[&["run", &file], flags].concat(), &path, Duration::from_secs(90))?;
     Ok((ending, fs::read_to_string(path).ok().map(|report| serde_json::from_str(&report)).transpose()?))
-}
-
-fn gap() -> Result<()> {
-    let (ending, report) = run(GAP, &[])?;
-    let shown = format!("{report:?}");
-    ending.success("a run that ends in a gap").context(shown).map(drop)
 }
 
 fn signals() -> Result<()> {
@@ -211,6 +183,6 @@ fn wrong() -> Result<()> {
     let (ending, _) = run(&SCENARIO.replace("pps = 200", "pbs = 200"), &[])?;
     let said = ending.last_words();
     ensure!(ending.status.code() == Some(2), "{ending:?}");
-    ensure!(said.contains("scenario.toml:13: flow.pbs: unknown key (did you mean `pps`?)"), "{said}");
+    ensure!(said.contains("scenario.toml:13: pbs = 200: unknown field `pbs`, expected one of "), "{said}");
     Ok(())
 }

@@ -56,7 +56,6 @@ fn shown(host: &Namespace, size: (u16, u16), command: &str, code: u8) -> Result<
     Ok(said.to_owned())
 }
 
-/// Both take the proposals; the second one has to have the line of the first.
 fn asks() -> Result<()> {
     let topology = Topology::build(plan(&[FAST; LINKS]))?;
     let (directory, program) = (tempfile::tempdir()?, program(None)?);
@@ -108,7 +107,6 @@ pub(crate) const SMALL: (u16, u16) = (80, 24);
 pub(crate) const USUAL: (u16, u16) = (120, 40);
 pub(crate) const NEEDS: &[Need] = &[Daemon, Tool(TMUX), Tool(SETPRIV)];
 
-/// A terminal of a server of its own, which ends with its value.
 pub(crate) struct Terminal<'a> {
     host: &'a Namespace,
     /// The server's socket, and what the shell in it writes.
@@ -148,12 +146,10 @@ impl<'a> Terminal<'a> {
         Ok([captured(&[])?, captured(&["-J"])?])
     }
 
-    /// What it shows.
     fn screen(&self) -> Result<String> {
         self.tmux(&["capture-pane", "-p"])
     }
 
-    /// Whether a letter has a colour (SGR 38 of ECMA-48).
     pub(crate) fn has_colours(&self) -> Result<bool> {
         let screen = self.tmux(&["capture-pane", "-p", "-e"])?;
         Ok(screen.contains("38;5;"))
@@ -167,7 +163,6 @@ impl<'a> Terminal<'a> {
         self.tmux(&["resize-window", "-x", &across.to_string(), "-y", &down.to_string()]).map(drop)
     }
 
-    /// Waits until the screen is as wanted, and gives it.
     pub(crate) fn shows(&self, what: &str, wanted: impl Fn(&str) -> bool) -> Result<String> {
         let shown = wait_for(what, WITHIN, || {
             let screen = self.screen()?;
@@ -176,14 +171,12 @@ impl<'a> Terminal<'a> {
         shown.with_context(|| self.screen().unwrap_or_default())
     }
 
-    /// The program that the shell has started.
     pub(crate) fn child(&self) -> Result<Pid> {
         let shell = self.tmux(&["display-message", "-p", "#{pane_pid}"])?;
         let children = fs::read_to_string(format!("/proc/{0}/task/{0}/children", shell.trim()))?;
         Ok(Pid::from_raw(children.trim().parse().with_context(|| format!("one child: {children}"))?))
     }
 
-    /// Waits for its end with this exit code, and checks that it left nothing behind.
     pub(crate) fn ended(&self, code: u8) -> Result<()> {
         self.shows("the end", |screen| screen.contains(&format!("ended with {code}")))?;
         let before = fs::read_to_string(self.file("before"))?;

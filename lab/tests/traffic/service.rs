@@ -16,7 +16,6 @@ pub(crate) fn cases() -> Vec<Case> {
     vec![Case::new("a_service_manager_follows_a_bundle_through_upgrades", DAEMON, followed)]
 }
 
-/// Where a service manager listens.
 struct Ear(UnixDatagram);
 
 impl Ear {
@@ -32,7 +31,6 @@ impl Ear {
         Ok(String::from_utf8_lossy(&word[..length]).into_owned())
     }
 
-    /// Checks that nothing more was said.
     fn is_silent(&self) -> Result<()> {
         self.0.set_nonblocking(true)?;
         let more = self.next();

@@ -7,9 +7,7 @@ use crate::traffic::classes::{OTHER, VOLUME, carried};
 use crate::traffic::stage::*;
 
 const PLAY: Duration = Duration::from_millis(300);
-/// How long wake-ups are counted.
 const COUNTED: Duration = Duration::from_millis(500);
-/// A user who is in no group that Debian has.
 const STRANGER: &str = "54321";
 /// The two words with which a window of memory begins.
 const SHAPE: std::ops::Range<usize> = 8..16;
@@ -50,7 +48,6 @@ fn layers() -> Result<()> {
     Ok(())
 }
 
-/// How much a counter grows `meanwhile`.
 fn during(bundle: &Bundle<'_>, counter: &str, meanwhile: impl FnOnce() -> Result<()>) -> Result<u64> {
     let before = counted(bundle, counter)?;
     meanwhile()?;

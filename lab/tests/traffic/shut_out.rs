@@ -13,7 +13,6 @@ pub(crate) fn cases() -> Vec<Case> {
     vec![Case::new("a_stolen_node_is_shut_out_while_the_others_carry_on", DAEMON, stolen)]
 }
 
-/// Waits until hosts have so many peers.
 fn have(bundles: &mut [Bundle<'_>], peers: [usize; HOSTS]) -> Result<()> {
     let each = bundles.iter_mut().zip(peers);
     each.into_iter().try_for_each(|(bundle, peers)| {

@@ -19,7 +19,6 @@ use crate::traffic::stage::*;
 /// the CPUs can stall any.
 const OUTAGE_MAX: Duration = Duration::from_millis(100);
 const ATTEMPTS: usize = 3;
-/// How soon a peer has to be back whose address has changed.
 const BACK_WITHIN: Duration = Duration::from_secs(5);
 /// Pings of a change of ports: one each 10 ms for 2 s.
 const PINGS: [&str; 5] = ["-q", "-i", "0.01", "-c", "200"];
@@ -36,7 +35,6 @@ pub(crate) fn cases() -> Vec<Case> {
     ]
 }
 
-/// Whether routers of namespaces translate addresses here.
 fn require_nat() -> Result<()> {
     translate(&Namespace::create("n1")?, "lo").context("the kernel translates no addresses")
 }
@@ -51,17 +49,14 @@ fn uplink(end: usize, link: usize) -> String {
     if end == 0 { format!("10.1.{}.1", link + 1) } else { format!("203.0.{}.1", link + 1) }
 }
 
-/// The router's address on the way to an uplink.
 fn gateway(end: usize, link: usize) -> String {
     format!("{}254", uplink(end, link).trim_end_matches(|digit| digit != '.'))
 }
 
-/// The name of an address of the second site.
 fn name(link: usize) -> String {
     format!("office-{}.example.net", link + 1)
 }
 
-/// A router for each uplink, before one site, or before as many.
 fn lay(behind: &[&str]) -> Result<Sites> {
     let ends: Vec<_> =
         behind.iter().chain(&["b1"]).map(|name| Namespace::create(*name)).collect::<Result<_>>()?;
@@ -82,7 +77,6 @@ fn lay(behind: &[&str]) -> Result<Sites> {
     Ok(Sites { ends, routers })
 }
 
-/// What the page says about a host with two uplinks.
 fn policy_route(host: &Namespace, link: usize) -> Result<()> {
     let (nic, table, from) = (nic(link), 101 + link, uplink(0, link));
     let gateway = gateway(0, link);
@@ -92,7 +86,6 @@ fn policy_route(host: &Namespace, link: usize) -> Result<()> {
     host.ip(&format!("rule add from {from} table {table}")).map(drop)
 }
 
-/// The router gives what leaves by `port` its own address and a port by chance.
 fn translate(router: &Namespace, port: &str) -> Result<()> {
     nft(router, "add table ip nat")?;
     nft(router, "add chain ip nat post { type nat hook postrouting priority 100 ; }")?;
@@ -104,7 +97,6 @@ fn nft(host: &Namespace, command: &str) -> Result<()> {
 }
 
 impl Sites {
-    /// Bundles at both ends: the first one greets the second by its names.
     fn start(&self, listening: &[String]) -> Result<Vec<Bundle<'_>>> {
         let greeting: Vec<_> =
             (0..LINKS).map(|link| format!("{},peer={}:7420", nic(link), name(link))).collect();
@@ -117,7 +109,6 @@ impl Sites {
             .collect()
     }
 
-    /// Every router forgets which ports it has given.
     fn forget_ports(&self) -> Result<()> {
         self.routers
             .iter()
@@ -125,7 +116,6 @@ impl Sites {
     }
 }
 
-/// The endpoints to which a bundle sends, in the order of its links.
 fn endpoints(bundle: &Bundle<'_>) -> Result<Vec<String>> {
     Ok(bundle.status()?.peers[0].paths.iter().map(|path| path.endpoint.clone()).collect())
 }

@@ -20,13 +20,10 @@ pub(crate) use crate::case::{Case, DAEMON, IPERF, NOTHING};
 
 /// Rate of an ordinary link: fast enough to be quick, slow enough for any machine.
 pub(crate) const FAST: Bitrate = Bitrate::mbit(200);
-/// A tenth of it.
 pub(crate) const SLOW: Bitrate = Bitrate::mbit(20);
 
-/// Links of an ordinary bundle, and the one that dies or leaves.
 pub(crate) const LINKS: usize = 2;
 pub(crate) const VICTIM: usize = 1;
-/// Bytes of an ordinary file.
 pub(crate) const FILE: u64 = 8 << 20;
 /// Longest wait for what is about to happen.
 pub(crate) const WITHIN: Duration = Duration::from_secs(15);
@@ -37,12 +34,11 @@ pub(crate) fn plan(rates: &[Bitrate]) -> Plan {
     Plan { addressed: false, ..Plan::two_hosts(links) }
 }
 
-/// The options that a trial starts from.
 pub(crate) fn options() -> Result<Options> {
     Ok(Options::new(&bundle::program(None)?))
 }
 
-/// The same, with further arguments of `tabane up`.
+/// The usual options, with further arguments of `tabane up`.
 pub(crate) fn options_with(arguments: &[&str]) -> Result<Options> {
     Ok(Options { arguments: arguments.iter().map(ToString::to_string).collect(), ..options()? })
 }
@@ -74,7 +70,6 @@ pub(crate) fn with_links<T>(
     Ok(tested)
 }
 
-/// Waits until two bundles see each other over so many links.
 pub(crate) fn ready(bundles: &mut [Bundle<'_>], links: usize) -> Result<()> {
     bundles
         .iter_mut()
@@ -145,7 +140,6 @@ pub(crate) fn told(bundles: &mut [Bundle<'_>], what: &str, link: usize, since_ns
     bundles.iter_mut().map(seen).collect()
 }
 
-/// What `tabane` prints on a host when it is told these words.
 pub(crate) fn tabane(host: &Namespace, words: &str) -> Result<String> {
     process::run(host.command(bundle::program(None)?).args(words.split(' ')))
 }
@@ -156,7 +150,6 @@ pub(crate) fn datagrams(topology: &Topology, pace: Pace, lasts: Duration) -> Res
     Sequence::start(topology.host(0), topology.host(1), at, pace, lasts)
 }
 
-/// Round trips of one byte by TCP between the first two hosts.
 pub(crate) fn round_trips(topology: &Topology, lasts: Duration) -> Result<RoundTrips> {
     let at = SocketAddr::new(address(1), 0);
     let trips = ping_pong::play(topology.host(0), topology.host(1), at, Stream::Tcp, lasts)?;
@@ -164,7 +157,6 @@ pub(crate) fn round_trips(topology: &Topology, lasts: Duration) -> Result<RoundT
     Ok(trips)
 }
 
-/// What a bundle has counted under this name.
 pub(crate) fn counted(bundle: &Bundle<'_>, name: &str) -> Result<u64> {
     Ok(bundle.status()?.counter(name))
 }
@@ -199,7 +191,6 @@ pub(crate) fn lay_cable(ends: [(&Namespace, &str, &str); 2]) -> Result<()> {
     Ok(())
 }
 
-/// How many of so many pings are answered.
 pub(crate) fn answered(from: &Namespace, to: impl fmt::Display, count: u32) -> Result<u32> {
     let mut ping = from.command("ping");
     ping.args(["-q", "-i", "0.005", "-s", "1400", "-W", "1", "-c", &count.to_string(), &to.to_string()]);
@@ -208,7 +199,6 @@ pub(crate) fn answered(from: &Namespace, to: impl fmt::Display, count: u32) -> R
     before.rsplit(' ').next().unwrap_or_default().parse().with_context(|| said.clone())
 }
 
-/// What the second host has received over each of the first two links.
 pub(crate) fn received(topology: &Topology) -> Result<[u64; 2]> {
     received_bytes(topology.host(1), [&nic(0), &nic(1)])
 }

@@ -63,7 +63,6 @@ fn every_link_is_used(topology: &Topology, rates: &[Bitrate]) -> Result<()> {
     Ok(())
 }
 
-/// Size of a file.
 const BYTES: u64 = 8 << 20;
 /// What a link that is not used carries: heartbeats and what crosses before all is up.
 const IDLE_MAX: u64 = BYTES / 20;
@@ -108,7 +107,6 @@ fn carry(policy: PolicyKind) -> Result<()> {
     })
 }
 
-/// Whether a file whose sender goes by `policy` took so many bytes of each link.
 fn is_where_it_belongs(policy: PolicyKind, [first, second]: [u64; 2], copies: u64) -> Result<()> {
     let what = format!("{policy}: {first} and {second} bytes for a file of {BYTES}");
     match policy.nature() {
@@ -135,11 +133,9 @@ fn is_where_it_belongs(policy: PolicyKind, [first, second]: [u64; 2], copies: u6
     Ok(())
 }
 
-/// What the slow peer's link carries.
 const SLOWEST: Bitrate = Bitrate::mbit(1);
 /// A file for the slow peer: more than four seconds.
 const SLOW_BYTES: u64 = 512 << 10;
-/// As much of it has arrived when its sender has queued what it may.
 const UNDER_WAY: u64 = 64 << 10;
 /// A file for the fast peer: a third of a second.
 const FAST_BYTES: u64 = 8 << 20;

@@ -10,7 +10,6 @@ use tempfile::NamedTempFile;
 use crate::traffic::page::require_web;
 use crate::traffic::stage::*;
 
-/// As packaged.
 const UNIT: &[u8] = include_bytes!("../../../packaging/tabane@.service");
 pub(crate) const SERVICE: &str = "tabane@tb0.service";
 pub(crate) const KEY: &str = "736572766963657320617265207374617274656420627920612073657276616e";
@@ -21,7 +20,6 @@ const RELOADS: usize = 2;
 /// The version of the programs here, and where the daemon of another one lies until it is installed.
 const VERSION: &str = env!("CARGO_PKG_VERSION");
 const NEXT: &str = "tabaned.next";
-/// Sent through the reloads, for some seconds.
 const LONG_FILE: u64 = 96 << 20;
 /// In place of the unit's, so that the trial is brief.
 const WATCHED: &[u8] = b"[Service]\nWatchdogSec=2\nRestartSec=100ms\n";
@@ -95,7 +93,6 @@ fn lives(topology: &Topology, systemd: &Systemd, peer: &mut Bundle<'_>, next_ver
     Ok(())
 }
 
-/// Waits until the manager has started another process in the place of this one.
 fn is_restarted(systemd: &Systemd, before: u32) -> Result<()> {
     wait_for("another daemon", WITHIN, || {
         let is_active = systemd.property(SERVICE, "ActiveState")? == "active";
@@ -144,12 +141,10 @@ fn hangs(topology: &Topology, systemd: &Systemd, peer: &mut Bundle<'_>) -> Resul
     send_file(topology.host(1), topology.host(0), address(0), FILE).map(drop)
 }
 
-/// Runs `test` with the other node, which has the service's key.
 pub(crate) fn with_peer(topology: &Topology, test: impl FnOnce(&mut Bundle<'_>) -> Result<()>) -> Result<()> {
     with_peer_of(topology, KEY, test)
 }
 
-/// The same with this key.
 pub(crate) fn with_peer_of(
     topology: &Topology,
     key: &str,
@@ -163,7 +158,6 @@ pub(crate) fn with_peer_of(
     Bundle::stop_all([peer])
 }
 
-/// Runs `test` beside a [`machine`], whose service is stopped in the end.
 pub(crate) fn with_machine(
     line: &str,
     files: &[(&str, &[u8], u32)],
@@ -175,7 +169,6 @@ pub(crate) fn with_machine(
     systemd.systemctl(&format!("stop {SERVICE}")).map(drop)
 }
 
-/// The line of the bundle's file that gives it its address.
 pub(crate) fn addressed() -> String {
     format!("address = [\"{}/24\"]", address(0))
 }
@@ -194,7 +187,6 @@ pub(crate) fn machine(host: &Namespace, line: &str, files: &[(&str, &[u8], u32)]
     Systemd::start(host, &[&service, files].concat())
 }
 
-/// What `/etc/tabane/tb0.toml` says.
 fn config(line: &str) -> String {
     let links: String = (0..LINKS).map(|link| format!("[[link]]\nnic = \"{}\"\n", nic(link))).collect();
     format!("policy = \"adaptive\"\n{line}\n{links}{NAMED}")
@@ -218,7 +210,6 @@ fn relabelled(program: &[u8]) -> Result<(Vec<u8>, String)> {
     Ok((changed, other))
 }
 
-/// What the unit's program says on its host.
 fn told(systemd: &Systemd, arguments: &[&str]) -> Result<String> {
     process::run(systemd.command("tabane").args(arguments))
 }
@@ -282,7 +273,6 @@ fn reloads(
     Ok(())
 }
 
-/// The process that systemd follows, which has to be the one that has the bundle.
 fn main_process(systemd: &Systemd) -> Result<u32> {
     let followed = systemd.property(SERVICE, "MainPID")?.parse()?;
     let answer = process::run(systemd.command("tabane").args(["status", DEVICE, "--json"]))?;

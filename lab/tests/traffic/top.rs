@@ -7,9 +7,7 @@ use crate::traffic::faults::carry;
 use crate::traffic::screens::{self, SMALL, Terminal};
 use crate::traffic::stage::*;
 
-/// Bytes of a transfer that is under way while a link dies.
 const FILE: u64 = 24 << 20;
-/// How soon a screen shows what the daemon knows.
 const SOON_MS: f64 = 1_000.0;
 
 pub(crate) fn cases() -> Vec<Case> {
@@ -26,17 +24,14 @@ pub(crate) fn cases() -> Vec<Case> {
     ]
 }
 
-/// `tabane top` in a small terminal, with these words before it.
 fn top<'a>(host: &'a Namespace, before: &str) -> Result<Terminal<'a>> {
     Terminal::start(host, SMALL, &format!("{before} '{}' top {DEVICE}", bundle::program(None)?.display()))
 }
 
-/// Whether a screen shows that all is well.
 fn is_healthy(screen: &str) -> bool {
     screen.contains(&format!("healthy: {LINKS} of {LINKS} links, 1 peer"))
 }
 
-/// Whether a screen has a row that begins with this link and holds this word.
 fn has_row(screen: &str, link: usize, word: &str) -> bool {
     screen.lines().any(|line| line.starts_with(&format!("{} ", nic(link))) && line.contains(word))
 }

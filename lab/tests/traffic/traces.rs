@@ -35,11 +35,9 @@ fn asked_for() -> Result<()> {
     })
 }
 
-/// A trace under way.
 struct Trace(Process);
 
 impl Trace {
-    /// Starts it, and waits until it captures: then the head of the file is written.
     fn start(host: &Namespace, file: &Path, arguments: &[&str]) -> Result<Trace> {
         let mut command = host.command(bundle::program(None)?);
         command.args(["trace", DEVICE, "--output"]).arg(file).args(arguments);
@@ -54,7 +52,6 @@ impl Trace {
         Ok(Trace(process))
     }
 
-    /// Ends it as Ctrl-C does; gives its last words.
     fn end(self) -> Result<String> {
         self.0.signal(Signal::SIGINT)?;
         let ending: Ending = self.0.wait(WITHIN)?;
@@ -75,7 +72,6 @@ fn read(file: &Path, fields: &[&str]) -> Result<Vec<Vec<String>>> {
     Ok(packets.filter(|packet| packet.first().is_some_and(|field| !field.is_empty())).collect())
 }
 
-/// Cells of each link that were sent, and received.
 fn counted(status: &Status) -> Vec<[u64; 2]> {
     status.peers[0].paths.iter().map(|path| [path.cells_sent, path.cells_received]).collect()
 }
@@ -118,7 +114,6 @@ fn number(field: &str) -> &str {
     field.trim_start_matches("0x").trim_start_matches('0')
 }
 
-/// The pings.
 fn frames(topology: &Topology) -> Result<()> {
     let folder = TempDir::new()?;
     let file = folder.path().join("frames.pcapng");
@@ -137,7 +132,6 @@ fn frames(topology: &Topology) -> Result<()> {
     Ok(())
 }
 
-/// The beginning of each packet.
 fn one_link(topology: &Topology) -> Result<()> {
     const KEPT: usize = 100;
     let folder = TempDir::new()?;

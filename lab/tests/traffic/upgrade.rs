@@ -12,7 +12,6 @@ use crate::traffic::data_path::PROGRAMS;
 use crate::traffic::faults::carry;
 use crate::traffic::stage::*;
 
-/// Replacements in one transfer.
 const ROUNDS: usize = 10;
 /// Replacements of one of three nodes while datagrams go to it: no more than it has pauses at once.
 const UPGRADES: usize = 2;
@@ -26,7 +25,6 @@ const LOST_MAX: u64 = 45;
 /// What each link carries: so little that a busy machine fills them, and stalls little by itself.
 const RATE: Bitrate = Bitrate::mbit(50);
 
-/// The program of a version before.
 const BEFORE: &[Need] = &[Daemon, That(require_before)];
 
 pub(crate) fn cases() -> Vec<Case> {
@@ -67,7 +65,6 @@ pub(crate) fn replaced(topology: &Topology, bundles: &mut [Bundle<'_>], rounds: 
     })
 }
 
-/// The longest stall before all replacements, and at each of them.
 fn upgrade_all(topology: &Topology, bundles: &mut [Bundle<'_>]) -> Result<(Duration, Vec<Duration>)> {
     let (mut undisturbed_until, mut spans) = (0, Vec::new());
     let outcome = under_a_file(topology, 4 << 20, || {
@@ -118,7 +115,6 @@ fn among_three() -> Result<()> {
     })
 }
 
-/// Times that the daemon is killed.
 const KILLS: usize = 7;
 
 fn restart() -> Result<()> {
@@ -145,23 +141,19 @@ fn restart() -> Result<()> {
     })
 }
 
-/// The variable that names the program before.
 const BEFORE_NAME: &str = "TABANE_BEFORE";
 /// The host whose program is replaced, and whether by the one of now: from a bundle of before and now by way of all other pairs to
 /// the same again.
 const REPLACED: [(usize, bool); 4] = [(0, true), (1, false), (0, false), (1, true)];
 const FILE: u64 = 1 << 20;
-/// Bytes that have to arrive in each direction behind each replacement.
 const UNDER_WAY: u64 = 4 << 20;
 
-/// Checks that there is a program before.
 fn require_before() -> Result<()> {
     let named = env::var_os(BEFORE_NAME)
         .with_context(|| Missing::new(format!("{BEFORE_NAME} is not set: `make versions-test`")))?;
     Ok(require_program(Path::new(&named), "tabane")?)
 }
 
-/// What `is_now` means.
 fn of(is_now: bool) -> Result<PathBuf> {
     if is_now { program(None) } else { Ok(env::var_os(BEFORE_NAME).context(BEFORE_NAME)?.into()) }
 }

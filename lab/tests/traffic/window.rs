@@ -5,7 +5,6 @@ use tabane_kit::status::paths_up;
 use crate::traffic::faults::{NOTICED, carry, since, within};
 use crate::traffic::stage::*;
 
-/// Bytes of each transfer.
 const FILE: u64 = 16 << 20;
 
 pub(crate) fn cases() -> Vec<Case> {

@@ -13,7 +13,6 @@ use crate::traffic::stage::*;
 const FILES: usize = 5;
 /// No frame is longer without superframes: an MTU of 1500, the Ethernet header, and a VLAN tag.
 const FRAME_MAX: u64 = 1_518;
-/// Share of frames that both links lose.
 const LOSS: f64 = 0.03;
 const PACE: Pace = Pace { per_second: 4_000, bytes: 200 };
 const TIMED: Duration = Duration::from_millis(700);
@@ -83,7 +82,6 @@ fn mean_frame(topology: &Topology, device: &str) -> Result<u64> {
     Ok((count("rx_bytes")? - before.0) / (count("rx_packets")? - before.1).max(1))
 }
 
-/// Whether the sockets that the daemon receives cells by let the kernel coalesce them.
 fn coalesces(bundle: &Bundle<'_>) -> Result<bool> {
     let pid = bundle.pid().context("a running daemon")?;
     let process = Pid::from_raw(i32::try_from(pid)?).context("a process id")?;
@@ -140,7 +138,6 @@ fn preemption() -> Result<()> {
     Ok(())
 }
 
-/// The link that carries a file to the second host alone.
 fn used(topology: &Topology) -> Result<usize> {
     let bytes = brought(topology.host(1), || {
         send_file(topology.host(0), topology.host(1), address(1), FILE / 4).map(drop)

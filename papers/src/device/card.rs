@@ -38,12 +38,9 @@ impl Bus {
     }
 }
 
-/// The parameters of a card.
 #[derive(Clone, Copy, Debug)]
 pub struct CardSettings {
-    /// The bus that it reads over.
     pub bus: Bus,
-    /// Bytes of a descriptor.
     pub descriptor: u64,
     /// Clocks of the bus until the card has been told of a descriptor and begins with it.
     pub start: u64,
@@ -63,26 +60,21 @@ impl CardSettings {
     }
 }
 
-/// A fragment that the card is to send.
 #[derive(Clone, Copy, Debug)]
 struct Descriptor {
     bytes: u64,
     is_last: bool,
 }
 
-/// The card at work.
 #[derive(Debug)]
 pub(crate) struct Card {
     settings: CardSettings,
     /// Oldest first; the first is being read.
     posted: VecDeque<Descriptor>,
-    /// When the first has been read.
     read_at: Option<Instant>,
-    /// Bytes of a packet that is not complete yet.
     partial: u64,
     /// When the line has taken all complete packets.
     line_free_at: Instant,
-    /// When each packet has left.
     departures: Vec<Instant>,
 }
 
@@ -98,17 +90,14 @@ impl Card {
         }
     }
 
-    /// Descriptors that it has not finished.
     pub(crate) fn outstanding(&self) -> usize {
         self.posted.len()
     }
 
-    /// When it finishes the next descriptor.
     pub(crate) fn next(&self) -> Option<Instant> {
         self.read_at
     }
 
-    /// When each packet has left or will have.
     pub(crate) fn departures(&self) -> &[Instant] {
         &self.departures
     }
@@ -120,7 +109,6 @@ impl Card {
         }
     }
 
-    /// The first descriptor has been read.
     pub(crate) fn finish(&mut self, now: Instant) {
         let Some(Descriptor { bytes, is_last }) = self.posted.pop_front() else { return };
         self.partial += bytes;

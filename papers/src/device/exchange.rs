@@ -15,17 +15,13 @@ use tabane_sim::random::{Random, Stream};
 
 use super::slot::{Slot, SlotSettings, at};
 
-/// Bytes of an IPv4 and a TCP header.
 const HEADERS: usize = 40;
-/// Largest IPv4 packet.
 const PACKET_MAX: usize = 65_535;
 /// The first part of a run, which does not count.
 const WARM_UP: usize = 4;
 
-/// Two machines with such devices.
 #[derive(Clone, Copy, Debug)]
 pub struct Machines {
-    /// Their devices.
     pub slot: SlotSettings,
     /// What a processor takes for each packet that it makes or takes in, whatever its length.
     pub packet: Duration,
@@ -35,16 +31,12 @@ pub struct Machines {
     pub poll: Duration,
 }
 
-/// What is exchanged.
 #[derive(Clone, Copy, Debug)]
 pub struct Load {
-    /// Bytes of a message.
     pub message: usize,
     /// Bytes of a packet, headers included.
     pub mtu: usize,
-    /// Connections that send at once.
     pub connections: usize,
-    /// Messages in all.
     pub messages: usize,
     /// Decides when the hosts' polls come, in relation to each other.
     pub seed: u64,
@@ -66,7 +58,6 @@ pub struct Spent {
 }
 
 impl Spent {
-    /// The driver's part.
     pub fn in_driver(&self) -> Duration {
         self.packets + self.writing + self.reading
     }
@@ -99,7 +90,6 @@ impl Machines {
     }
 }
 
-/// A packet of a message, or an answer to one.
 #[derive(Clone, Copy, Debug)]
 struct Packet {
     connection: usize,
@@ -109,39 +99,26 @@ struct Packet {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
-    /// Part of a message.
     Data { is_last: bool },
-    /// That a packet has come.
     Ack,
-    /// That the application has the message.
     Answer,
 }
 
-/// What a processor is at.
 #[derive(Clone, Copy, Debug)]
 enum Task {
-    /// The application sends a message.
     Call(usize),
-    /// A packet is made.
     Make(Packet),
     /// A packet's next unit is written; so many are left, this one included.
     Write(Packet, usize),
-    /// A packet is taken in.
     Take(Packet),
-    /// The application gets the message.
     Deliver(usize),
 }
 
-/// A host.
 struct Host {
     tasks: VecDeque<Task>,
-    /// When the first task ends.
     ends_at: Option<Instant>,
-    /// What a poll reads, and until when.
     reads: Option<(Instant, Vec<Unit>)>,
-    /// What comes to this host.
     slot: Slot<Unit>,
-    /// Packets that were not acknowledged, of each connection.
     unacknowledged: Vec<usize>,
 }
 
@@ -154,9 +131,7 @@ struct Run {
     now: Instant,
     /// The sender and the receiver.
     hosts: [Host; 2],
-    /// When each message was there.
     arrivals: Vec<Instant>,
-    /// What the hosts have spent on all messages.
     spent: Spent,
 }
 
@@ -176,7 +151,6 @@ impl Run {
         run
     }
 
-    /// Goes on to the next event.
     fn step(&mut self) {
         let polls = |host: &Host| host.reads.is_none().then(|| host.slot.next_poll(self.now)).flatten();
         let reads = |host: &Host| host.reads.as_ref().map(|(until, _)| *until);
@@ -214,7 +188,6 @@ impl Run {
         }
     }
 
-    /// The processor gets something to do.
     fn add(&mut self, place: usize, task: Task) {
         self.hosts[place].tasks.push_back(task);
         if self.hosts[place].ends_at.is_none() {
@@ -259,7 +232,6 @@ impl Run {
         self.begin(place);
     }
 
-    /// A message becomes packets.
     fn segment(&mut self, connection: usize) {
         let payload = self.load.mtu.min(PACKET_MAX) - HEADERS;
         let count = self.load.message.div_ceil(payload);

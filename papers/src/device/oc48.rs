@@ -65,7 +65,6 @@ const CARD: CardSettings = CardSettings {
     sums: false,
 };
 
-/// The card for 10 Gbit/s Ethernet, in a faster slot.
 const CARD_10G: CardSettings = CardSettings {
     // PCI-X, 64 bit, 133 MHz.
     bus: Bus { clock: 133_000_000, ..CARD.bus },
@@ -112,7 +111,6 @@ mod tests {
         machine.send(&Load { reclaim, fragments, payload, message, packets: 1_000 }).mbit()
     }
 
-    /// Mbit/s of the unchanged driver.
     fn unchanged(machine: &Machine, message: usize) -> f64 {
         sent(machine, Method::Interrupt, 0, Payload::Message, message)
     }

@@ -19,12 +19,10 @@
 
 use tabane_sim::random::{Random, Stream};
 
-/// Bytes of a line of memory.
 const LINE: u32 = 64;
 /// Ethernet, IPv4 and TCP headers with time stamps; what a frame takes on the line beside that.
 const HEADERS: u32 = 66;
 const FRAMING: u32 = 24;
-/// Rounds of each size by which the truth is known, about.
 const TRUTH_ROUNDS: usize = 2_000;
 /// A size's fastest round trips are at this part of all, for its very fastest may have a state of the NICs that comes once.
 const FASTEST: f64 = 0.01;
@@ -34,13 +32,11 @@ const GAIN_MIN: f64 = 0.1;
 /// Where there is a rhythm: at least this part of the variance is the ring's.
 const RHYTHM_MIN: f64 = 0.5;
 
-/// Two hosts and what is between them.
 #[derive(Clone, Debug)]
 pub struct Pair {
     nic: Nic,
     processor: Processor,
     cable: Cable,
-    /// Bytes of the two messages that are played.
     sizes: [u32; 2],
     hosts: [Host; 2],
     random: Random,
@@ -86,14 +82,11 @@ struct Cable {
     latency: f64,
 }
 
-/// A host's NIC at some time.
 #[derive(Clone, Copy, Debug, Default)]
 struct Host {
-    /// When it may interrupt again.
     ready_at: f64,
     /// When a packet left of which it has not told, and its bytes.
     left: Option<(f64, u32)>,
-    /// The buffer of the next packet.
     buffer: usize,
 }
 
@@ -110,12 +103,10 @@ pub enum Moderation {
     AfterShort(f64, u32),
 }
 
-/// A round trip, in microseconds.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Played {
     /// From before the send to after the receive.
     pub rtt: f64,
-    /// The same without noise.
     quiet: f64,
 }
 
@@ -160,7 +151,6 @@ impl Pair {
         }
     }
 
-    /// The pair that `seed` draws.
     pub fn drawn(seed: u64) -> Self {
         let mut random = Random::new(seed, Stream::Plan);
         let mut within = |least: f64, most: f64| least + (most - least) * unit(&mut random);
@@ -274,14 +264,12 @@ impl Processor {
         4.0 * (jitter.powi(2) * 9.0 / 7.0 + disturbance.powi(2) * often * (1.0 - often))
     }
 
-    /// What a step takes longer.
     fn noise(&self, random: &mut Random) -> f64 {
         let often = 4.0 * self.jitter * unit(random).powi(3);
         often + if random.chance(self.disturbed) { self.disturbance } else { 0.0 }
     }
 }
 
-/// A run.
 #[derive(Clone)]
 struct Run<'a> {
     pair: &'a Pair,
@@ -296,7 +284,6 @@ impl Run<'_> {
         Played { rtt: self.trip(size, Processor::noise), quiet }
     }
 
-    /// There and back; how long it took.
     fn trip(&mut self, size: u32, noise: impl Fn(&Processor, &mut Random) -> f64) -> f64 {
         let began = self.now;
         for from in [0, 1] {
@@ -321,7 +308,6 @@ impl Run<'_> {
 }
 
 impl Host {
-    /// A packet has come; when its interrupt does.
     fn interrupt(&mut self, came: f64, frame: u32, nic: &Nic) -> f64 {
         // A packet that left interrupts by itself, unless both can be told at once.
         if let Some((left, frame)) = self.left.take_if(|(left, _)| left.max(self.ready_at) < came) {
@@ -350,12 +336,10 @@ impl Nic {
     }
 }
 
-/// A number from 0 to 1.
 fn unit(random: &mut Random) -> f64 {
     random.below(1 << 32) as f64 / f64::from(u32::MAX)
 }
 
-/// Where a part of `all` ends.
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a part of a small number")]
 fn at(part: f64, all: &[f64]) -> usize {
     (part * all.len() as f64) as usize
@@ -365,7 +349,6 @@ fn at(part: f64, all: &[f64]) -> usize {
 mod tests {
     use super::*;
 
-    /// Without noise, moderation or a ring that matters.
     fn plain() -> Pair {
         let pair = Pair::moderated(Moderation::None);
         let nic = Nic { block: 256, ..pair.nic };

@@ -16,14 +16,10 @@ use super::card::{Card, CardSettings};
 
 /// Longest payload of UDP over IPv4.
 pub const MESSAGE_MAX: usize = 65_507;
-/// Bytes of an IPv4 and a UDP header.
 const HEADERS: usize = 28;
-/// The first part of a run, which does not count: the room fills.
 const WARM_UP: usize = 4;
-/// Packets of a trial at start.
 const TRIAL_PACKETS: usize = 200;
 
-/// The processor's time for each step.
 #[derive(Clone, Copy, Debug)]
 pub struct Processor {
     /// A call of `send()`, with the protocols, whatever is sent.
@@ -34,7 +30,6 @@ pub struct Processor {
     pub pass_per_megabyte: Duration,
     /// To copy a MB that is in the cache.
     pub copy_in_cache_per_megabyte: Duration,
-    /// Bytes of the cache.
     pub cache: usize,
     /// Buffers that the driver copies into, one after the other.
     pub bounces: usize,
@@ -63,16 +58,13 @@ impl Processor {
     }
 }
 
-/// How the system keeps a packet.
 #[derive(Clone, Copy, Debug)]
 pub enum Layout {
     /// Header and content apart; content in one small buffer, or from a length on in clusters.
     Clusters {
-        /// Bytes of a small buffer.
         small: usize,
         /// Content of so many bytes goes into clusters.
         clusters_from: usize,
-        /// Bytes of a cluster.
         cluster: usize,
     },
     /// All in one piece.
@@ -92,7 +84,6 @@ impl Layout {
         }
     }
 
-    /// Bytes of memory that a fragment takes.
     fn memory(self, fragment: usize) -> usize {
         match self {
             Self::Contiguous => fragment,
@@ -107,56 +98,39 @@ impl Layout {
     }
 }
 
-/// A machine that sends.
 #[derive(Clone, Copy, Debug)]
 pub struct Machine {
-    /// Its processor.
     pub processor: Processor,
-    /// How its system keeps packets.
     pub layout: Layout,
-    /// Room for what has been sent but not come back.
     pub room: Room,
-    /// Its card.
     pub card: CardSettings,
 }
 
-/// What the card reads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Payload {
-    /// The packets.
     Message,
     /// The packets' headers, each with the same piece of memory, as long as the content that is thrown away: what
     /// protocols cost alone.
     Dummy,
 }
 
-/// What is sent, and how.
 #[derive(Clone, Debug)]
 pub struct Load {
-    /// When buffers come back.
     pub reclaim: Method,
-    /// What is copied.
     pub fragments: Fragments,
-    /// What the card reads.
     pub payload: Payload,
-    /// Bytes of a message.
     pub message: usize,
-    /// Packets to be sent.
     pub packets: usize,
 }
 
-/// The figures of a run.
 #[derive(Clone, Copy, Debug)]
 pub struct Sent {
     /// Time between two packets; `None` when the sender waits for ever.
     pub interval: Option<Duration>,
-    /// Bytes of a message.
     pub message: usize,
-    /// Packets that left.
     pub packets: usize,
     /// Part of the time, up to the last event, in which the processor was at work, 0 to 1.
     pub busy: f64,
-    /// What the engine did.
     pub counters: Counters,
 }
 
@@ -166,14 +140,12 @@ impl Sent {
         self.interval.map_or(0.0, |interval| 1e-3 / interval.as_secs_f64())
     }
 
-    /// Payload per second.
     pub fn mbit(&self) -> f64 {
         self.kpps() * self.message as f64 * 8.0 / 1e3
     }
 }
 
 impl Machine {
-    /// Sends.
     pub fn send(&self, load: &Load) -> Sent {
         let mut run = Run::new(self, load);
         while run.card.departures().len() < load.packets && run.step() {}
@@ -212,29 +184,24 @@ impl Load {
     }
 }
 
-/// What the sender is at, and until when.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Task {
     /// The system call, up to the driver.
     Call(Instant),
     /// The driver, up to the card.
     Drive(Instant),
-    /// It waits for room.
     Wait,
 }
 
-/// What an interrupt's handler is at.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Handler {
     Enters(Instant),
     Leaves(Instant),
 }
 
-/// A run.
 struct Run<'a> {
     processor: &'a Processor,
     now: Instant,
-    /// How often the system goes over a message.
     passes: u32,
     /// Of the packet: bytes of the message and of its fragments, and the memory that it takes.
     message: usize,
@@ -247,7 +214,6 @@ struct Run<'a> {
     card: Card,
     task: Task,
     handler: Option<Handler>,
-    /// Time in which the sender waited and nothing interrupted.
     idle: Duration,
 }
 
@@ -288,7 +254,6 @@ impl<'a> Run<'a> {
         run
     }
 
-    /// Goes on to the next event; whether there was one.
     fn step(&mut self) -> bool {
         let task = match self.task {
             Task::Call(until) | Task::Drive(until) => Some(until),
@@ -311,7 +276,6 @@ impl<'a> Run<'a> {
         true
     }
 
-    /// A new message, for which there may be no room.
     fn call(&mut self, late: Duration) {
         if !self.engine.admits(self.packet) {
             self.task = Task::Wait;
@@ -324,7 +288,6 @@ impl<'a> Run<'a> {
         self.task = Task::Call(self.now + late + took);
     }
 
-    /// The sender has come to the end of what it was at.
     fn work(&mut self) {
         match self.task {
             Task::Call(_) => self.drive(),
@@ -352,7 +315,6 @@ impl<'a> Run<'a> {
         self.task = Task::Drive(self.now + took);
     }
 
-    /// The card interrupts while there is something to be taken back, and it may.
     fn check_for_an_interrupt(&mut self) {
         let is_due = self.engine.interrupts() && self.engine.posted() > self.card.outstanding();
         if self.handler.is_some() || !is_due {

@@ -11,10 +11,9 @@ use std::collections::VecDeque;
 
 use tabane_proto::Instant;
 
-/// The parameters of the device. Rates are in MB (10^6 bytes) per second.
+/// Rates are in MB (10^6 bytes) per second.
 #[derive(Clone, Copy, Debug)]
 pub struct SlotSettings {
-    /// Bytes of a unit.
     pub unit: usize,
     /// Bytes that are read besides, for each unit: its state, before its content is there to be read.
     pub unit_state: usize,
@@ -34,12 +33,10 @@ impl SlotSettings {
         bytes.div_ceil(self.unit)
     }
 
-    /// What the processor takes to write a unit.
     pub fn writing(&self) -> Duration {
         at(self.write, self.unit)
     }
 
-    /// What the processor takes to read a unit.
     pub fn reading(&self) -> Duration {
         at(self.read, self.unit + self.unit_state)
     }
@@ -66,7 +63,6 @@ impl<T> Slot<T> {
         Self { settings, wire_free_at: Instant::default(), phase, window: VecDeque::new() }
     }
 
-    /// A unit has been written.
     pub(crate) fn send(&mut self, now: Instant, unit: T) {
         self.wire_free_at = self.wire_free_at.max(now) + at(self.settings.wire, self.settings.unit);
         self.window.push_back((self.wire_free_at, unit));
@@ -81,7 +77,6 @@ impl<T> Slot<T> {
         Some(zero + self.settings.poll * u32::try_from(polls).unwrap_or(u32::MAX))
     }
 
-    /// Takes out the units that have arrived.
     pub(crate) fn poll(&mut self, now: Instant) -> Vec<T> {
         let here = self.window.partition_point(|(came, _)| *came <= now);
         self.window.drain(..here).map(|(_, unit)| unit).collect()

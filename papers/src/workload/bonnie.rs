@@ -12,18 +12,14 @@ use tempfile::NamedTempFile;
 use crate::cgroup::Cgroup;
 use crate::prelude::*;
 
-/// Words of bonnie++ about each phase, in their order.
 const PHASES: [&str; 3] = ["Writing intelligently...", "Rewriting...", "Reading intelligently..."];
 /// Fields of its last line in which their speeds are (bon_csv2html(1)).
 const FIELDS: [usize; 3] = [11, 13, 17];
 /// Version of the format of that line.
 const FORMAT: &str = "1.98,";
-/// Longest run.
 const END_WITHIN: Duration = Duration::from_secs(300);
-/// Pause between two looks at what it says: short beside a phase.
 const LOOK_AGAIN_AFTER: Duration = Duration::from_millis(50);
 
-/// What one phase showed.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub struct Phase {
     /// Speed in 10^6 bytes per second.
@@ -39,24 +35,18 @@ pub struct Phase {
 /// Processes that work for either side; bonnie++ itself is of the client.
 #[derive(Clone, Debug, Default)]
 pub struct Sides {
-    /// Process ids at the client.
     pub client: Vec<u32>,
-    /// At the server.
     pub server: Vec<u32>,
 }
 
-/// What a run showed.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub struct Figures {
-    /// The file is written.
     pub write: Phase,
     /// Each block is read, changed and written.
     pub rewrite: Phase,
-    /// The file is read.
     pub read: Phase,
 }
 
-/// Runs bonnie++ on `directory` with `megabytes` (2^20) of memory.
 pub fn run(directory: &Path, megabytes: u64, sides: &Sides) -> Result<Figures> {
     let words = NamedTempFile::new().context("a file for the words of bonnie++")?;
     let line = "exec \"$@\" 2>\"$0\"";
@@ -99,7 +89,6 @@ fn watch(process: &mut Process, words: &Path, sides: &Sides) -> Result<[[f64; 3]
     phases.try_into().map_err(|_| anyhow::anyhow!("bonnie++ ended before its time: {}", said.trim()))
 }
 
-/// CPU time at one moment.
 struct Reading {
     at: Instant,
     client: Usage,
@@ -115,7 +104,6 @@ impl Reading {
         })
     }
 
-    /// Machine, client and server since `earlier`, in percent of all CPUs.
     fn since(&self, earlier: &Reading) -> [f64; 3] {
         let cores = available_parallelism().map_or(1, usize::from) as f64;
         let seconds = (self.at - earlier.at).as_secs_f64() * cores;
@@ -125,7 +113,6 @@ impl Reading {
     }
 }
 
-/// How many phases are done.
 fn done(words: &str) -> usize {
     PHASES.iter().filter(|phase| words.contains(&format!("{phase}done"))).count()
 }

@@ -16,13 +16,10 @@ const ANSWERS: &str = "/proc/thread-self/net/rpc";
 const NEVER: u32 = i32::MAX as u32;
 /// Flags of linux/nfsd/export.h: any port, writes need not be on the disk, no checks below a directory, a number is its name.
 const FLAGS: u32 = 0x0002 | 0x0010 | 0x0400 | 0x2000;
-/// User and group of whoever has none.
 const NOBODY: u32 = 65_534;
-/// Threads of the server.
 const THREADS: u32 = 8;
 /// For so long a new server lets nobody open files, lest clients of a former one come back: the least that the kernel takes.
 const GRACE_SECONDS: u32 = 10;
-/// Time for a server to answer its first client.
 const MOUNT_WITHIN: Duration = Duration::from_secs(30);
 
 /// A server at work; it ends before the memory that it gives away.

@@ -12,13 +12,11 @@ use std::time::Instant;
 
 use tabane_kit::workload::{SILENCE_MAX, accept};
 
-use super::npb::exchange::Step;
+use super::exchange::Step;
 use crate::prelude::*;
 
-/// Bytes that are written and read at once.
 const CHUNK: usize = 64 << 10;
 
-/// What a rank does, and how often.
 type Order = (Arc<Vec<Step>>, usize);
 
 /// Ranks that are connected; they end with the value.
@@ -28,7 +26,6 @@ pub struct Ranks {
     done: Receiver<Result<()>>,
 }
 
-/// The other end, as a rank sees it.
 struct Peer {
     incoming: TcpStream,
     outgoing: Sender<usize>,
@@ -79,7 +76,6 @@ impl Peer {
     }
 }
 
-/// A rank as a thread; it ends when nobody gives orders any more.
 fn start(peers: Vec<Option<Peer>>, done: Sender<Result<()>>) -> Sender<Order> {
     let (orders, ordered) = channel::<Order>();
     thread::spawn(move || {
@@ -117,7 +113,6 @@ fn follow(step: Step, peers: &[Option<Peer>], room: &mut [u8]) -> Result<()> {
     Ok(())
 }
 
-/// Writes as many bytes as are wanted, until nobody wants any.
 fn write(mut stream: TcpStream, wanted: &Receiver<usize>) {
     let message = vec![0; CHUNK];
     for bytes in wanted {

@@ -8,7 +8,6 @@ use tabane_kit::workload::accept;
 
 use crate::prelude::*;
 
-/// Bytes that are read and written at once.
 const CHUNK: usize = 64 << 10;
 
 /// Streams for so many seconds from `client` to `server`, which has the address `at`; returns what came back in each of them, in
@@ -36,7 +35,6 @@ fn send(mut connection: TcpStream, end: Instant) -> Result<()> {
     Ok(connection.shutdown(Shutdown::Write)?)
 }
 
-/// Returns all that comes, until no more does.
 fn give_back(mut connection: TcpStream) -> Result<()> {
     let mut chunk = vec![0; CHUNK];
     loop {
@@ -49,7 +47,6 @@ fn give_back(mut connection: TcpStream) -> Result<()> {
     }
 }
 
-/// Counts the bytes of each second, and receives the rest.
 fn count(mut connection: TcpStream, seconds: usize) -> Result<Vec<u64>> {
     let (began, mut chunk, mut came) = (Instant::now(), vec![0; CHUNK], vec![0; seconds]);
     loop {

@@ -12,23 +12,18 @@ const SQUARE: usize = 56;
 const MARGIN: usize = 130;
 const HEAD: usize = 110;
 const GAP: usize = 20;
-/// Room for a title.
 const TITLE: usize = 360;
 const FOOT: usize = 60;
 /// Hosts beyond which squares are small and have no figures.
 const FIGURES_MAX: usize = 16;
 const SMALL: usize = 16;
-/// Names are cut off here.
 const NAME_MAX: usize = 18;
 /// The colours at both ends, red, green and blue: a blue that is nearly white, and one that is nearly black.
 const LIGHT: [f64; 3] = [239.0, 246.0, 255.0];
 const DARK: [f64; 3] = [8.0, 48.0, 107.0];
-/// The colour of a direction without figures.
 const FAILED: &str = "#f4c7c3";
-/// Steps of the legend.
 const STEPS: usize = 32;
 
-/// One of the two maps.
 struct Map<'a> {
     title: &'a str,
     value: fn(&Row) -> Option<f64>,
@@ -39,7 +34,6 @@ const MAPS: [Map<'static>; 2] = [
     Map { title: "Round trip of 1 byte, median, µs", value: |row| row.rtt_us },
 ];
 
-/// The picture of all directions.
 pub(super) fn draw(hosts: &[String], rows: &[Row]) -> String {
     let square = if hosts.len() > FIGURES_MAX { SMALL } else { SQUARE };
     let side = square * hosts.len();
@@ -117,7 +111,6 @@ impl Map<'_> {
     }
 }
 
-/// The scale with its ends.
 fn legend(svg: &mut String, (x, y): (usize, usize), (least, most): (f64, f64)) {
     if !least.is_finite() {
         return;
@@ -151,7 +144,6 @@ fn colour(share: f64) -> String {
     format!("rgb({:.0} {:.0} {:.0})", mix(0), mix(1), mix(2))
 }
 
-/// A figure that fits into a square.
 fn short(value: f64) -> String {
     if value >= 100.0 { format!("{value:.0}") } else { format!("{value:.1}") }
 }

@@ -18,30 +18,22 @@ const LAUNCHERS: [[&str; 2]; 3] = [
     ["PMI_RANK", "PMI_SIZE"],
     ["SLURM_PROCID", "SLURM_NTASKS"],
 ];
-/// Time for all ranks to be there.
 pub(super) const GATHER: Duration = Duration::from_secs(60);
-/// Between two attempts to reach rank 0.
 const AGAIN: Duration = Duration::from_millis(100);
-/// A rank waits so long for its turn.
 const TURN_MAX: Duration = Duration::from_secs(24 * 3600);
 
-/// The number of a rank.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Rank(usize);
 
-/// A rank says who it is.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct Hello {
     pub(super) rank: usize,
 }
 
-/// Rank 0 says what to do.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(super) enum Order {
-    /// Measure this host.
     Measure(usize),
-    /// That was all.
     End,
 }
 
@@ -68,7 +60,6 @@ impl Rank {
     }
 }
 
-/// Serves at this rank's address while `work` is done, which gets the way to measure.
 pub(super) fn serve(
     options: &Options,
     rank: Rank,
@@ -91,7 +82,6 @@ pub(super) fn serve(
     })
 }
 
-/// Measures whom rank 0 names, until it says that that was all.
 pub(super) fn obey(
     options: &Options,
     rank: Rank,
@@ -124,10 +114,8 @@ fn reach(at: SocketAddr, interruption: &Interruption) -> io::Result<TcpStream> {
 
 /// A rank may take so long beyond its stream.
 const SLACK: Duration = Duration::from_secs(180);
-/// Time for who connects to say who it is.
 const HELLO_WAIT: Duration = Duration::from_secs(5);
 
-/// One direction of a pair.
 #[derive(Clone, Debug)]
 pub(super) struct Direction {
     pub(super) from: usize,
@@ -168,7 +156,6 @@ pub(super) fn conduct(
     Ok(directions)
 }
 
-/// A connection to each rank but this one.
 fn gather(options: &Options) -> Result<Vec<Option<TcpStream>>, Error> {
     let hosts = options.hosts.len();
     let at = SocketAddr::new(options.hosts[0], options.port + 1);

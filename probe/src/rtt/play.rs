@@ -15,30 +15,22 @@ use crate::stats::BLOCK;
 use crate::trace::RoundTrip;
 use crate::wire::{Ask, Passage};
 
-/// Rounds between two updates of the progress.
 const REPORT_EVERY: usize = 256;
-/// Longest line about a message, in bytes: four numbers of 64 bits.
 const LINE_MAX: usize = 96;
 
-/// What is played.
 pub(super) struct Game<'a> {
     pub(super) server: &'a Server,
-    /// Sizes of the messages, in bytes.
     pub(super) sizes: &'a [u32],
-    /// Rounds of all sizes.
     pub(super) planned: usize,
-    /// Whether the kernel stamps what is sent and received.
     pub(super) stages: bool,
 }
 
-/// The connection.
 enum Line {
     Plain(TcpStream),
     Stamped { stream: Stamped, received: Vec<Received> },
 }
 
 impl Game<'_> {
-    /// Plays all rounds in their `order`, or as many as there is time for.
     pub(super) fn play(
         &self,
         order: Order,
@@ -102,7 +94,6 @@ impl Game<'_> {
 }
 
 impl Line {
-    /// A message there and back.
     fn strike(&mut self, message: &mut [u8]) -> io::Result<()> {
         match self {
             Line::Plain(stream) => stream.write_all(message).and_then(|()| stream.read_exact(message)),
@@ -148,12 +139,10 @@ impl Line {
 // A block has [`BLOCK`] rounds of every size. Sizes that are played one after the other meet different conditions: a
 // network that warms up or drifts would look like an effect of the size.
 
-/// Places of the sizes, in the order in which they are played.
 pub(super) struct Order {
     sizes: u8,
     /// Rounds of each size that are not in a block yet.
     left: usize,
-    /// The rest of this block.
     block: Vec<u8>,
     random: Rng,
 }

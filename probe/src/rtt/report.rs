@@ -13,7 +13,6 @@ use crate::stats::{self, Histogram, Inversion, Period, Round, Summary};
 use crate::trace::RoundTrip;
 use crate::window::Window;
 
-/// Empty bins that are shown.
 const EMPTY_SHOWN: usize = 2;
 
 /// The report on all sizes; the schema of `--json`.
@@ -27,7 +26,6 @@ pub(super) struct Report {
     inversions: Vec<Pair>,
 }
 
-/// How the round trips were measured.
 #[derive(Debug, Serialize)]
 pub(super) struct Measured {
     pub(super) server: Server,
@@ -43,9 +41,7 @@ pub(super) struct Measured {
 #[derive(Debug, Serialize)]
 struct Size {
     size_bytes: u32,
-    /// In microseconds.
     rtt_us: Summary,
-    /// In microseconds.
     histogram: Option<Histogram>,
     /// In rounds.
     period: Option<Period>,
@@ -67,7 +63,6 @@ struct Pair {
 }
 
 impl Report {
-    /// The report on those of the round trips `trace` that lie in the window.
     pub(super) fn new(trace: &[RoundTrip], window: Window, source: Source<Measured>) -> Report {
         let mut by_size: BTreeMap<u32, Vec<RoundTrip>> = BTreeMap::new();
         for round in trace {
@@ -80,7 +75,6 @@ impl Report {
         Report { measurement: "rtt", source, window, sizes, inversions: pairs(&series) }
     }
 
-    /// Where the round trips are from.
     fn head(&self) -> String {
         let Measured { server, machine, seed, planned, played } = match &self.source {
             Source::Kept(file) => return format!("round trips kept in {file}\n"),
@@ -110,7 +104,6 @@ impl Report {
         })
     }
 
-    /// A sentence for each anomaly.
     pub(super) fn findings(&self) -> impl Iterator<Item = String> {
         self.inversions.iter().filter(|pair| pair.anomaly).map(|pair| {
             let Inversion { floor, below, share, blocks, faster, gain, gain_share, probability } = pair.found;

@@ -34,11 +34,9 @@ const STAGES: [(&str, &str); 8] = [
     ("wake", "here, from the driver to the end of recv()"),
 ];
 
-/// Microseconds of each of [`STAGES`].
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Stages([f64; STAGES.len()]);
 
-/// The stages of one size.
 #[derive(Debug, Serialize)]
 pub(super) struct Split {
     /// Rounds whose stamps are complete.
@@ -50,7 +48,6 @@ pub(super) struct Split {
     fast: Option<Apart>,
 }
 
-/// One stage of one size.
 #[derive(Debug, Serialize)]
 struct Stage {
     stage: &'static str,
@@ -95,7 +92,6 @@ impl Stages {
 }
 
 impl Split {
-    /// The split of those `rounds` that have stages; `None` without any.
     pub(super) fn of(rounds: &[RoundTrip]) -> Option<Split> {
         let ordered = Ordered::of(rounds);
         let [slow, fast] =
@@ -113,7 +109,6 @@ impl Split {
         (!stages.is_empty()).then_some(Split { rounds: ordered.0.len(), stages, slow, fast })
     }
 
-    /// A table, and a sentence each for slow and fast rounds.
     pub(super) fn text(&self) -> String {
         let signed = |value: Option<f64>| value.map_or("-".to_owned(), |value| format!("{value:+.2}"));
         let row = |stage: &Stage| {
@@ -133,7 +128,6 @@ impl Split {
 }
 
 impl Apart {
-    /// What tells `group` from `others`.
     fn of(group: Option<&[Stages]>, others: Option<&[Stages]>) -> Option<Apart> {
         let group = group.filter(|group| !group.is_empty())?;
         let stages = difference(group, others.filter(|others| !others.is_empty())?);
@@ -154,7 +148,6 @@ impl Apart {
         Apart::of(Some(&Ordered::of(&below).0), Ordered::of(smaller).usual())
     }
 
-    /// In words.
     pub(super) fn words(&self) -> String {
         let Apart { difference_us, stage, stage_difference_us, .. } = self;
         let what = STAGES.iter().find(|(name, _)| name == stage).map_or("", |(_, what)| what);
@@ -184,14 +177,12 @@ impl Ordered {
         Some(&self.0[..self.tail()?])
     }
 
-    /// The middle half.
     fn usual(&self) -> Option<&[Stages]> {
         let quarter = self.0.len() / 4;
         self.tail().map(|_| &self.0[quarter..self.0.len() - quarter])
     }
 }
 
-/// How much longer each stage of `group` takes than that of `others`, in the mean.
 fn difference(group: &[Stages], others: &[Stages]) -> [f64; STAGES.len()] {
     let mean =
         |of: &[Stages], place: usize| of.iter().map(|stages| stages.0[place]).sum::<f64>() / of.len() as f64;

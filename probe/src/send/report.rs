@@ -12,9 +12,7 @@ use crate::trace::Call;
 use crate::window::Window;
 use crate::wire::Received;
 
-/// Blocks into which a run is divided to see where it changes.
 const BLOCKS: usize = 500;
-/// Blocks of the shortest stretch.
 const STRETCH_BLOCKS: usize = 5;
 /// How often the penalty is doubled until no more than [`STRETCHES_MAX`] are left.
 const DOUBLINGS: usize = 60;
@@ -27,7 +25,6 @@ pub(super) struct Report {
     measurement: &'static str,
     source: Source<Measured>,
     window: Window,
-    /// All calls of the window, in microseconds.
     duration_us: Option<Summary>,
     /// Fastest first.
     classes: Vec<Class>,
@@ -37,7 +34,6 @@ pub(super) struct Report {
     stretches: Vec<Stretch>,
 }
 
-/// How the calls were measured.
 #[derive(Debug, Serialize)]
 pub(super) struct Measured {
     pub(super) server: Server,
@@ -48,14 +44,11 @@ pub(super) struct Measured {
     pub(super) planned: usize,
     /// Calls that were made before the measurement ended.
     pub(super) called: usize,
-    /// What arrived.
     pub(super) received: Received,
 }
 
-/// Calls of one kind.
 #[derive(Debug, Serialize)]
 struct Class {
-    /// In microseconds.
     duration_us: Summary,
     /// Part of all calls, 0 to 1.
     share_of_calls: f64,
@@ -69,17 +62,14 @@ struct Class {
     period: Option<Period>,
 }
 
-/// Calls between two changes.
 #[derive(Debug, Serialize)]
 struct Stretch {
     first_call: usize,
     last_call: usize,
-    /// In microseconds.
     mean_us: f64,
 }
 
 impl Report {
-    /// The report on those of `calls` that lie in the window.
     pub(super) fn new(calls: &[Call], window: Window, source: Source<Measured>) -> Report {
         let counted = &calls[window.places(calls.len())];
         let durations: Vec<f64> = counted.iter().map(|call| call.duration_us).collect();
@@ -97,7 +87,6 @@ impl Report {
         }
     }
 
-    /// Where the calls are from.
     fn head(&self) -> String {
         let Measured { server, machine, planned, called, received, .. } = match &self.source {
             Source::Kept(file) => return format!("calls kept in {file}\n"),

@@ -11,16 +11,11 @@ use super::{Delay, Limits, in_time};
 use crate::stamped::{self, Arrivals, Sent, Stamped};
 use crate::wire::{self, Answer, Ask, ECHO_MAX, Passage, Received, Request, SIZES_MAX, STAMPED_MAX, VERSION};
 
-/// What a sink reads at a time, in bytes.
 const GULP: usize = 256 * 1024;
 
-/// What a session did, for the log.
 pub(super) enum Done {
-    /// It returned so many messages.
     Echoed(u64),
-    /// It took so much.
     Took(Received),
-    /// Its request was refused.
     Refused(String),
 }
 
@@ -34,7 +29,6 @@ impl fmt::Display for Done {
     }
 }
 
-/// Does what the request on `stream` says.
 pub(super) fn serve(
     mut stream: TcpStream,
     from: SocketAddr,
@@ -150,7 +144,6 @@ fn whole<'a>(buffer: &'a mut [u8], sizes: &[u32]) -> io::Result<&'a mut [u8]> {
     Ok(&mut buffer[..size as usize])
 }
 
-/// Sleeps, if such a message is to be answered late.
 fn late(message: &[u8], delay: Option<Delay>) {
     if let Some(delay) = delay.filter(|delay| message.len() < delay.below as usize) {
         thread::sleep(delay.by);
@@ -184,13 +177,11 @@ fn sink(stream: &mut TcpStream, answered: Option<u32>, end: Instant) -> io::Resu
     Ok(received)
 }
 
-/// Longest datagram, in bytes.
 const DATAGRAM_MAX: usize = 65_536;
 /// Wanted buffer of the socket; the kernel grants what its limits allow.
 const BUFFER_BYTES: usize = 8 << 20;
 /// Silence after which no datagram is on its way any more, and the pause between two checks of the connection.
 const QUIET: Duration = Duration::from_millis(100);
-/// Datagrams between two checks of the connection.
 const CHECK_EVERY: u64 = 4_096;
 
 /// Counts datagrams from `port` of the one at the other end of `stream` until that one has no more.
@@ -225,7 +216,6 @@ pub(super) fn count(stream: &mut TcpStream, port: u16, limits: &Limits) -> io::R
     Ok(received)
 }
 
-/// A socket at the address that the probe reached, for the probe alone.
 fn socket(stream: &TcpStream, port: u16) -> io::Result<UdpSocket> {
     let (here, there) = (stream.local_addr()?, stream.peer_addr()?);
     let socket = UdpSocket::bind(with_port(here, 0))?;

@@ -82,7 +82,6 @@ impl Density {
         Some(Density { start, bins: smoothed(&counts) })
     }
 
-    /// Where bin `number` begins, as a value.
     fn value(&self, number: usize) -> f64 {
         (self.start + number as f64 * BIN).exp()
     }
@@ -138,7 +137,6 @@ impl Density {
     }
 }
 
-/// The peak into which `peak` has been merged.
 fn root(merged: &[usize], peak: usize) -> usize {
     let mut peak = peak;
     while merged[peak] != peak {
@@ -164,28 +162,6 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-
-    /// `count` values around `centre`, spread by `spread` of it, without chance.
-    fn around(centre: f64, spread: f64, count: u32) -> impl Iterator<Item = f64> {
-        (0..count).map(move |number| {
-            let place = (f64::from(number) + 0.5) / f64::from(count);
-            centre * (1.0 + spread * (place / (1.0 - place)).ln() / 4.0)
-        })
-    }
-
-    #[test]
-    fn three_kinds_of_send_are_three_classes() {
-        let values: Vec<f64> = around(2.8, 0.2, 4_785)
-            .chain(around(27.0, 0.3, 200))
-            .chain(around(27_400.0, 0.003, 15))
-            .collect();
-        let found = Classes::of(&values);
-        assert_eq!((found.classes.len(), found.stray), (3, 0), "{found:?}");
-        let sizes: Vec<usize> = (0..3)
-            .map(|n| values.iter().filter(|value| found.class_of(**value) == Some(n)).count())
-            .collect();
-        assert_eq!(sizes, [4_785, 200, 15]);
-    }
 
     #[test]
     fn a_long_tail_is_not_a_class_and_few_far_values_are_stray() {

@@ -99,7 +99,6 @@ pub fn holm(probabilities: &[f64]) -> Vec<f64> {
     corrected
 }
 
-/// One size in one block.
 struct InBlock {
     count: usize,
     fastest: f64,

@@ -37,7 +37,6 @@ struct Sender {
     mbit: Vec<f64>,
     /// The NICs that carried it in each interval, as parts of it, 0 to 1; empty where nothing of it was seen.
     nics: Vec<Vec<f64>>,
-    /// What arrived.
     received: Received,
     received_mbit: f64,
     offered_mbit: Option<f64>,
@@ -52,14 +51,11 @@ struct Nic {
     mbit: Vec<f64>,
 }
 
-/// The intervals in which all senders ran.
 #[derive(Debug, Serialize)]
 struct All {
     /// The first one and the one behind the last, from 0 on.
     intervals: (usize, usize),
-    /// Throughput of all senders together.
     mbit: f64,
-    /// What the processors did.
     cpu: Option<Shares>,
 }
 
@@ -102,7 +98,6 @@ impl Report {
         }
     }
 
-    /// A line for each sender and interval.
     pub(super) fn lines(&self) -> Vec<Line> {
         let line = |(number, sender, mbit): (usize, &Sender, f64)| Line {
             start_seconds: number as f64 * self.interval_seconds,
@@ -126,7 +121,6 @@ impl Report {
         })
     }
 
-    /// Which NIC carried which sender, for people.
     fn seats(&self) -> String {
         let title = "\nwhich NIC carried which sender";
         if self.nics.is_empty() {
@@ -155,7 +149,6 @@ impl Report {
         if parts.is_empty() { "-".to_owned() } else { parts.join(", ") }
     }
 
-    /// When interval `number` is.
     fn span(&self, number: usize) -> String {
         let at = |number: usize| number as f64 * self.interval_seconds;
         format!("{}-{}", at(number), at(number + 1))
@@ -247,7 +240,6 @@ impl All {
 }
 
 impl Options {
-    /// Bytes of an interval as Mbit/s.
     fn mbit_of(&self, bytes: u64) -> f64 {
         bytes as f64 * 8.0 / 1e6 / self.interval
     }

@@ -20,15 +20,11 @@ use socket2::{SockFilter, SockRef};
 use super::sender::{SNAP, now_ns, sender_of};
 use crate::Error;
 
-/// The length of a sample.
 const SAMPLE: Duration = Duration::from_millis(5);
-/// Most frames of a sample.
 const FRAMES_MAX: usize = 2_048;
 /// From the end of a sample to the next one.
 const PAUSE: Duration = Duration::from_millis(95);
-/// Pause when no frame is there.
 const NOTHING: Duration = Duration::from_micros(500);
-/// Frames that fit into a socket's queue, and more.
 const QUEUE_MAX: usize = 65_536;
 /// The instruction of a filter that returns how many bytes of a frame are taken (`BPF_RET | BPF_K`, linux/filter.h).
 const RETURN: u16 = 0x06;
@@ -40,22 +36,18 @@ pub(super) type Seen = Vec<Vec<u64>>;
 
 /// Which senders and NICs to sample, and when intervals begin.
 pub(super) struct Subject {
-    /// Kernel's numbers of the NICs.
     indexes: Vec<usize>,
-    /// Ports of the senders.
     ports: Vec<u16>,
     origin_ns: u64,
     interval_ns: u64,
 }
 
-/// The thread that samples until [`Self::finish`].
 pub(super) struct Sampler {
     end: Arc<AtomicBool>,
     thread: JoinHandle<Vec<Seen>>,
 }
 
 impl Subject {
-    /// Senders with these `ports` on these `nics`.
     pub(super) fn new(
         nics: &[String],
         ports: Vec<u16>,
@@ -87,7 +79,6 @@ impl Sampler {
         Some(Sampler { end, thread })
     }
 
-    /// What was seen in each interval.
     pub(super) fn finish(self) -> Vec<Seen> {
         self.end.store(true, Ordering::Relaxed);
         self.thread.thread().unpark();
@@ -96,7 +87,6 @@ impl Sampler {
 }
 
 impl Subject {
-    /// One sample, of all NICs.
     fn sample(&self, shutter: &Shutter, seen: &mut Vec<Seen>) -> io::Result<()> {
         let _open = shutter.open()?;
         let end = Instant::now() + SAMPLE;
@@ -136,7 +126,6 @@ struct Shutter {
     socket: OwnedFd,
 }
 
-/// Closes the shutter when it is dropped.
 struct Open<'a>(&'a Shutter);
 
 impl Shutter {
@@ -170,22 +159,18 @@ impl Drop for Open<'_> {
 }
 
 const COUNTERS: &str = "/proc/thread-self/net/dev";
-/// The column of sent bytes, behind the name.
 const SENT: usize = 8;
 
-/// The NICs that are watched.
 pub(super) struct Nics {
     names: Vec<String>,
 }
 
 impl Nics {
-    /// Checks that there are NICs of these names.
     pub(super) fn open(names: &[String]) -> Result<Nics, Error> {
         let nics = Nics { names: names.to_vec() };
         nics.sent().map(|_| nics)
     }
 
-    /// Bytes that have left each of them, headers included.
     pub(super) fn sent(&self) -> Result<Vec<u64>, Error> {
         let text = fs::read_to_string(COUNTERS).map_err(Error::doing(COUNTERS))?;
         let of = |name: &String| {

@@ -29,24 +29,19 @@ const CHECK_EVERY: Duration = Duration::from_millis(20);
 pub(super) struct Plan {
     pub(super) start_ns: u64,
     pub(super) end_ns: u64,
-    /// Where the first interval begins.
     pub(super) origin_ns: u64,
     pub(super) interval_ns: u64,
 }
 
-/// A message of a sender.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(super) enum Word {
     /// It is connected, from this local port.
     Ready(u16),
-    /// It has sent all.
     Done(Done),
-    /// Why it cannot send.
     Failed(String),
 }
 
-/// What a sender did.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Done {
     /// Bytes that the socket took, in each interval.
@@ -64,7 +59,6 @@ pub(crate) struct Options {
 }
 
 impl Options {
-    /// The arguments of a sender.
     pub(super) fn arguments(server: &str, size: u32, mbit: Option<f64>) -> Vec<String> {
         let mbit = mbit.map(|mbit| format!("--mbit={mbit}"));
         [server.to_owned(), size.to_string()].into_iter().chain(mbit).collect()
@@ -99,7 +93,6 @@ fn say(word: &Word) -> Result<(), Error> {
     print(&format!("{line}\n"))
 }
 
-/// Becomes true when the standard input ends.
 fn watch_input() -> Arc<AtomicBool> {
     let ended = Arc::new(AtomicBool::new(false));
     let flag = Arc::clone(&ended);
@@ -157,7 +150,6 @@ const IPV6: [u8; 2] = [0x86, 0xdd];
 /// Tags of a VLAN, and of a service VLAN around it; each takes 4 bytes.
 const TAGS: [[u8; 2]; 2] = [[0x81, 0x00], [0x88, 0xa8]];
 const TCP: u8 = 6;
-/// Length of an IPv6 header.
 const IPV6_HEADER: usize = 40;
 
 /// Bytes of a frame that hold all these headers.

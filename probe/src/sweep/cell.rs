@@ -31,16 +31,12 @@ pub(crate) enum Protocol {
     Udp,
 }
 
-/// How long a packet may be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Mtu {
-    /// As long as the device says.
     Device,
-    /// So many bytes.
     Bytes(u32),
 }
 
-/// What is measured.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Cell {
     pub(crate) protocol: Protocol,
@@ -51,7 +47,6 @@ pub(crate) struct Cell {
     pub(crate) answered: bool,
 }
 
-/// How it is loaded.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Load {
     pub(crate) duration: Duration,
@@ -59,7 +54,6 @@ pub(crate) struct Load {
     pub(crate) mbit: Option<f64>,
 }
 
-/// The result of all connections together.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Outcome {
     /// Messages that the sockets took.

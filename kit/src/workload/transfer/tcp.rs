@@ -25,7 +25,6 @@ pub(super) fn start(
     Ok(Ends { sender, receiver })
 }
 
-/// Sends one whole copy, and more until told to end; returns how many.
 fn send(mut connection: TcpStream, mut source: Source, end: &End) -> Result<u64> {
     let mut copies = 0;
     loop {

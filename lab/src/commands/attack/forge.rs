@@ -1,31 +1,22 @@
 //! The kinds of attack, and the cells that each is made of.
 //!
 //! The hostile node knows the wire format, hears the link from the start and sends what it likes under any address; it
-//! has not the key, but for one attack. Cells that pretend to be part of a session carry the numbers that come next there.
+//! has not the key. Cells that pretend to be part of a session carry the numbers that come next there.
 
-use std::ops::{Range, RangeInclusive};
+use std::ops::Range;
 
 use clap::ValueEnum;
 use rand::rngs::StdRng;
 use rand::{Rng, RngExt, SeedableRng};
-use tabane_proto::wire::cell::Header;
-use tabane_proto::wire::handshake::{Message, Tagged};
-use tabane_proto::wire::hello::Hello;
-use tabane_seal::{Cipher, Group, Random};
-use tabane_sim::hostile;
 
 use super::frame::{DATA, Datagram, FROM_ADDRESS, FROM_MAC, GREETING, HANDSHAKE, HEARTBEAT, Recording, kind};
-use super::trial::VICTIM;
 
 /// EtherType of forged frames (local experiments 1), by which they are known at the victim's device.
 pub(super) const FORGED_ETHERTYPE: [u8; 2] = [0x88, 0xb5];
 /// Most that numbers of forged cells are ahead of what was heard.
 const AHEAD: Range<u32> = 1..64;
-/// Cells of an ordinary attack in a second, and of a flood.
 const PER_SECOND: u32 = 10_000;
 const FLOOD_PER_SECOND: u32 = 100_000;
-/// Handshakes that look right: each makes who gets it compute.
-const CLAIMED_PER_SECOND: u32 = 200;
 /// Length of a handshake cell of noise: about that of a real one.
 const HANDSHAKE_BYTES: usize = 200;
 /// Places in a cell (docs/wire.md, 3 and 8).
@@ -65,8 +56,6 @@ pub(super) enum Attack {
     Addresses,
     /// Heartbeats that say that all links are down
     Reports,
-    /// 200 handshakes a second to each node in the other's name, under a stolen group key, while the group changes its key
-    Claimed,
     /// A node with another key, on every link
     WrongKey,
     /// The whole session replayed to a daemon that was started again
@@ -75,14 +64,9 @@ pub(super) enum Attack {
 
 pub(super) struct Forger {
     attack: Attack,
-    /// Addresses of the hostile node itself, where an answer would reach it.
     stranger: Stranger,
     /// What is replayed when it is not what is heard at the time.
     former: Option<Vec<Datagram>>,
-    keys: Vec<[u8; 32]>,
-    /// The hosts' own keys. It has not got them: who holds a key and who only claims it write the same first message, and it
-    /// answers none.
-    claims: [[u8; 32]; 2],
     random: StdRng,
     made: usize,
 }
@@ -100,7 +84,6 @@ impl Attack {
             Attack::Greetings | Attack::Handshakes | Attack::HandshakesReplayed | Attack::Addresses => {
                 FLOOD_PER_SECOND
             }
-            Attack::Claimed => CLAIMED_PER_SECOND,
             _ => PER_SECOND,
         }
     }
@@ -121,23 +104,12 @@ impl Forger {
     pub(super) fn new(attack: Attack, stranger: Stranger, former: Option<&Recording>, seed: u64) -> Forger {
         let whole = |former: &Recording| former.beginnings.iter().chain(&former.recent).cloned().collect();
         let (former, random) = (former.map(whole), StdRng::seed_from_u64(seed));
-        Forger { attack, stranger, former, keys: Vec::new(), claims: Default::default(), random, made: 0 }
+        Forger { attack, stranger, former, random, made: 0 }
     }
 
-    /// The same, who has stolen these group keys and claims the hosts' own.
-    pub(super) fn with_keys(self, keys: Vec<[u8; 32]>, claims: [[u8; 32]; 2]) -> Forger {
-        Forger { keys, claims, ..self }
-    }
-
-    /// The hosts that it attacks: the victim, or both.
-    pub(super) fn attacked(&self) -> RangeInclusive<usize> {
-        if self.attack == Attack::Claimed { 0..=1 } else { VICTIM..=VICTIM }
-    }
-
-    /// The next datagram to `host`, by what each has sent; `None`: nothing that it could be made of has been heard.
-    pub(super) fn next(&mut self, both: &[Recording; 2], host: usize) -> Option<Datagram> {
+    /// The next datagram to the victim, by what its friend has sent; `None`: nothing that it could be made of has been heard.
+    pub(super) fn next(&mut self, heard: &Recording) -> Option<Datagram> {
         self.made += 1;
-        let heard = &both[1 - host];
         match self.attack {
             Attack::Forged => self.data(heard, [2, 0, 0, 0, 0xbe, 0xef]),
             Attack::Addresses => {
@@ -157,13 +129,11 @@ impl Forger {
             Attack::Handshakes => self.noise(heard),
             Attack::HandshakesReplayed => nth(&heard.beginnings, self.made),
             Attack::Reports => self.report(heard),
-            Attack::Claimed => self.claimed(both, host),
             Attack::AfterRestart => nth(self.former.as_deref()?, self.made),
             Attack::WrongKey => None,
         }
     }
 
-    /// A data cell that holds a frame from `sender` to everyone.
     fn data(&mut self, heard: &Recording, sender: [u8; 6]) -> Option<Datagram> {
         let mut forged = heard.latest(DATA)?.clone();
         forged.cell.truncate(HEADER);
@@ -230,35 +200,11 @@ impl Forger {
         Some(forged)
     }
 
-    /// An initiation in the name of the other host, whose key it claims, with the last serial: this is what the true node would
-    /// send, had it been started again, or, each second time, to renew the session's keys. Only its response could not be used.
-    fn claimed(&mut self, both: &[Recording; 2], host: usize) -> Option<Datagram> {
-        let (heard, from) = (&both[1 - host], 1 - host);
-        let first = |wanted| heard.beginnings.iter().find(|heard| kind(&heard.cell) == Some(wanted));
-        let (greeting, handshake) = (first(GREETING)?, first(HANDSHAKE)?);
-        let key = self.keys.get(self.made.checked_rem(self.keys.len())?)?;
-        let [given, own] = [heard, &both[host]].map(|heard| Header::parse(&heard.latest(DATA)?.cell).ok());
-        let renews = self.random.random();
-        let (session, your_session, epoch) = if renews {
-            (own?.session, given?.session, given?.epoch % u8::MAX + 1)
-        } else {
-            (self.random.random_range(1..u16::MAX), 0, 1)
-        };
-        let hello = Hello { session, your_session, ..hostile::greeting(&greeting.cell)? };
-        let group = Group::new(&[*key], Cipher::Aes256Gcm, Random::seeded(self.random.random()));
-        let mut group = group.with_node_key(&self.claims[from]);
-        let said = Message::parse(Tagged::split(&handshake.cell).ok()?.covered).ok()?;
-        let cell = hostile::initiation(&mut group, &hello, said.addressee, (epoch, u32::MAX), &[])?;
-        Some(Datagram { headers: handshake.headers, cell })
-    }
-
-    /// Some cell of the session.
     fn any(&mut self, heard: &Recording) -> Option<Datagram> {
         let place = self.random.random_range(0..heard.recent.len().max(1));
         heard.recent.get(place).filter(|datagram| datagram.cell.len() >= HEADER).cloned()
     }
 
-    /// Gives the cell numbers that come next.
     fn advance(&mut self, cell: &mut [u8]) {
         let ahead = self.random.random_range(AHEAD);
         for field in [LINK_SEQ, LANE_SEQ] {
@@ -288,7 +234,6 @@ mod tests {
     use super::super::frame::tests::datagram;
     use super::*;
 
-    /// A recording of one cell, unsealed, of this kind and with this payload.
     fn heard(kind: Kind, payload: &[u8]) -> Recording {
         let mut cell = vec![0; HEADER];
         Header::new(kind, 0, 7, 1_000).emit(&mut cell);
@@ -300,10 +245,7 @@ mod tests {
 
     fn forge(attack: Attack, heard: &Recording) -> Vec<u8> {
         let stranger = Stranger { mac: [6; 6], address: [9; 16] };
-        Forger::new(attack, stranger, None, 1)
-            .next(&[heard.clone(), Recording::default()], VICTIM)
-            .unwrap()
-            .cell
+        Forger::new(attack, stranger, None, 1).next(heard).unwrap().cell
     }
 
     #[test]
@@ -340,7 +282,7 @@ mod tests {
     fn what_was_not_heard_cannot_be_forged() {
         let stranger = Stranger { mac: [6; 6], address: [9; 16] };
         for attack in Attack::value_variants() {
-            assert_eq!(Forger::new(*attack, stranger, None, 1).next(&Default::default(), VICTIM), None);
+            assert_eq!(Forger::new(*attack, stranger, None, 1).next(&Recording::default()), None);
         }
     }
 }

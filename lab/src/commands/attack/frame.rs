@@ -50,7 +50,6 @@ pub(super) fn datagrams(frame: &[u8]) -> Vec<Datagram> {
     payload.chunks(cell).map(|cell| Datagram { headers: *headers, cell: cell.to_vec() }).collect()
 }
 
-/// Frames with virtio headers that carry `datagrams`; those alike share superframes.
 pub(super) fn frames(datagrams: &[Datagram]) -> impl Iterator<Item = Vec<u8>> {
     let alike = |a: &Datagram, b: &Datagram| a.headers == b.headers && a.cell.len() == b.cell.len();
     datagrams.chunk_by(alike).flat_map(|run| run.chunks(CELLS_MAX)).map(frame)
@@ -92,10 +91,8 @@ const BEGINNINGS_MAX: usize = 256;
 /// Other cells that are kept, the latest.
 const RECENT_MAX: usize = 4_096;
 
-/// Cells from one host to the other.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Recording {
-    /// Greetings and handshakes.
     pub(super) beginnings: Vec<Datagram>,
     /// What came lately, of every other kind.
     pub(super) recent: VecDeque<Datagram>,
@@ -132,7 +129,6 @@ pub(super) fn kind(cell: &[u8]) -> Option<u8> {
 pub(super) mod tests {
     use super::*;
 
-    /// A datagram of UDP over IPv6 with this cell.
     pub(in crate::commands::attack) fn datagram(cell: &[u8]) -> Datagram {
         let mut headers = [0; HEADERS];
         headers[ETHERTYPE].copy_from_slice(&IPV6);
@@ -140,7 +136,6 @@ pub(super) mod tests {
         Datagram { headers, cell: cell.to_vec() }
     }
 
-    /// What a frame carries, without the fields that mean nothing.
     fn cells(frame: &[u8]) -> Vec<Vec<u8>> {
         datagrams(frame).into_iter().map(|datagram| datagram.cell).collect()
     }

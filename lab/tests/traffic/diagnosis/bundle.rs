@@ -10,18 +10,13 @@ use self::Deed::{Do, Run};
 use super::{Group, Way, doctor, named};
 use crate::traffic::stage::*;
 
-/// The link that is broken.
 pub(super) const BROKEN: usize = 1;
 const PORT: u16 = 7420;
 
-/// A rule that keeps the bundle out.
 pub(super) const CLOSED: &str = "udp dport 7420 drop";
 
-/// Plants or mends a fault.
 pub(super) enum Deed {
-    /// By this line of a shell on the first host.
     Run(&'static str),
-    /// By something that may wait until the bundle has met it.
     Do(fn(&Topology, &mut [Bundle<'_>]) -> Result<()>),
 }
 
@@ -30,7 +25,6 @@ pub(super) type Fault = (&'static str, &'static str, Deed, Deed);
 
 /// How doctors count what is over: each event of it.
 const OVER: [Fault; 1] = [("a cable that is pulled three times", "carrier-flaps", Do(flap), Do(restart))];
-/// Links that carry nothing.
 const SILENT: [Fault; 7] = [
     ("a NIC that is down", "nic-down", Run("ip link set eth2 down"), Run("ip link set eth2 up")),
     (
@@ -76,7 +70,6 @@ const SILENT: [Fault; 7] = [
 /// Opens what is closed at the first host.
 const OPEN: Deed = Run("nft delete table inet filter");
 
-/// NICs without what a link needs.
 const BARE: [Fault; 6] = [
     (
         "a NIC that is taken out",
@@ -131,7 +124,6 @@ const IPV6_ON: &str = "echo 0 >/proc/sys/net/ipv6/conf/eth2/disable_ipv6";
 /// The first host's address at the broken link, which follows from that of its NIC.
 const ADDRESS: &str = "fe80::ff:fe01:201";
 
-/// Sizes, buffers, wires and a device that cost speed, or everything.
 const COSTLY: [Fault; 11] = [
     (
         "unequal MTUs of the NICs",
@@ -218,7 +210,6 @@ pub(super) fn groups() -> Vec<Group> {
     ]
 }
 
-/// The trials of a table of faults.
 pub(super) fn of_table(
     trial: &str,
     faults: &'static [Fault],
@@ -252,7 +243,6 @@ impl Deed {
     }
 }
 
-/// Waits until the first host sees the broken path so.
 fn until(bundles: &mut [Bundle<'_>], wanted: fn(&PathStatus) -> bool) -> Result<()> {
     let seen = |status: &Status| {
         status
@@ -295,7 +285,6 @@ fn nft(host: &Namespace, arguments: &str) -> Result<()> {
     process::run(command.args(arguments.split(' '))).map(drop)
 }
 
-/// Puts a rule at a place where packets pass.
 pub(super) fn hook(host: &Namespace, family: &str, place: &str, rule: &str) -> Result<()> {
     nft(host, &format!("add table {family} filter"))?;
     nft(host, &format!("add chain {family} filter rules {{ type filter hook {place} priority 0 ; }}"))?;
@@ -319,7 +308,6 @@ pub(super) fn ethtool(host: &Namespace, arguments: &str) -> Result<()> {
     process::run(command.args(arguments.split(' '))).map(drop)
 }
 
-/// Sets one thing of IPv6 at the broken link's NIC.
 fn setting(topology: &Topology, key: &str, value: &str) -> Result<()> {
     topology.host(0).set(&format!("net/ipv6/conf/{}/{key}", nic(BROKEN)), value)
 }
@@ -329,7 +317,6 @@ fn address_anew(topology: &Topology) -> Result<()> {
     ["1", "0"].iter().try_for_each(|value| setting(topology, "disable_ipv6", value))
 }
 
-/// Has the kernel ask so often whether another machine has the NIC's address.
 fn check_addresses(topology: &Topology, times: &str) -> Result<()> {
     setting(topology, "accept_dad", "1")?;
     setting(topology, "dad_transmits", times)?;
@@ -341,13 +328,11 @@ fn trust_addresses(topology: &Topology, _: &mut [Bundle<'_>]) -> Result<()> {
     address_anew(topology)
 }
 
-/// Sets the MTU of a NIC, and waits until both ends know it.
 fn resize(topology: &Topology, bundles: &mut [Bundle<'_>], host: usize, mtu: u16) -> Result<()> {
     topology.host(host).ip(&format!("link set {} mtu {mtu}", nic(BROKEN)))?;
     until(bundles, if mtu == 1_500 { |path| path.mtu == Some(1_500) } else { |path| path.mtu == Some(1_400) })
 }
 
-/// Joins the switches of both links.
 fn join(topology: &Topology) -> Result<()> {
     let (one, other) = (topology.switch(0), topology.switch(1));
     one.ip(&format!("link add trunk type veth peer name trunk netns {}", other.name()))?;
@@ -359,7 +344,6 @@ fn join(topology: &Topology) -> Result<()> {
     })
 }
 
-/// More datagrams than a link's receive buffer takes, while nobody reads it.
 fn flood(topology: &Topology, bundles: &mut [Bundle<'_>]) -> Result<()> {
     /// The kernel counts 768 bytes or more for each.
     const DATAGRAMS: usize = 16_000;
@@ -375,7 +359,6 @@ fn flood(topology: &Topology, bundles: &mut [Bundle<'_>]) -> Result<()> {
     until(bundles, |path| path.tx == PathState::Up && path.rx == PathState::Up)
 }
 
-/// Sets the receive buffer of the daemon's socket on the broken link.
 fn receive_buffer(bundle: &Bundle<'_>, bytes: usize) -> Result<()> {
     let pid = bundle.pid().context("it runs")?;
     let process = pidfd_open(Pid::from_raw(i32::try_from(pid)?).context("a pid")?, PidfdFlags::empty())?;

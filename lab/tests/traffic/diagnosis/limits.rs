@@ -19,7 +19,6 @@ const FASTER: Bitrate = Bitrate::mbit(50);
 const BUSY_MAX: u64 = 60;
 /// The niceness of the trial's own ends of a connection, ahead of everyone who has an ordinary one.
 const AHEAD: i32 = -15;
-/// Connections that are spread over both links, whatever their ports are.
 const CONNECTIONS: u64 = 12;
 /// What has arrived before anyone asks: the connection has begun by then.
 const BEGUN: u64 = 4 << 20;
@@ -40,7 +39,6 @@ const FAULTS: [Staged; 10] = [
     ("a tiny receive buffer of TCP at the peer", "receive-window", window),
 ];
 const MORE_FAULTS: [Staged; 1] = [("a tiny send buffer of TCP here", "send-buffer", buffer)];
-/// Faults of what carries cells.
 const OF_CELLS: [Staged; 5] = [
     ("a link of which all comes 300 ms later", "far-link", |_| far()),
     ("other programs on the processor of this node's daemon", "sender-processor", |_| processor(0)),
@@ -72,7 +70,6 @@ fn end(transfers: Vec<Transfer>) -> Result<()> {
     transfers.into_iter().try_for_each(|transfer| whole(transfer).map(drop))
 }
 
-/// Asks the first host under as many connections as take all links.
 fn under_load(topology: &Topology, way: Way, begun: u64) -> Result<Said> {
     let connections = if way == Way::Cells { 1 } else { CONNECTIONS };
     let transfers = begin(topology, connections, begun / connections)?;
@@ -104,7 +101,6 @@ fn links(rates: [Bitrate; 2]) -> Vec<LinkPlan> {
     rates.map(LinkPlan::shaped).to_vec()
 }
 
-/// Asks over sound links.
 fn sound(way: Way, ask: impl FnOnce(&Topology) -> Result<Said>) -> Result<Said> {
     undisturbed(way, Wiring::Switch, links([RATE; 2]), &way.options(&[])?, |topology, _| ask(topology))
 }
@@ -306,7 +302,6 @@ fn processor(host: usize) -> Result<Said> {
     })
 }
 
-/// Lets the daemon run on these processors alone.
 fn allow(bundle: &Bundle<'_>, processors: &[usize]) -> Result<()> {
     let pid = bundle.pid().with_context(|| format!("{DEVICE} runs"))?;
     let list: Vec<String> = processors.iter().map(ToString::to_string).collect();
@@ -321,7 +316,6 @@ fn schedule(bundle: &Bundle<'_>, policy: &str, priority: u8) -> Result<()> {
     process::run(&mut process::words("chrt", &arguments)).map(drop)
 }
 
-/// Programs that do nothing but run, on this processor, with the daemon's priority.
 fn hog(host: &Namespace, processor: usize) -> Result<Vec<Process>> {
     const HOGS: usize = 4;
     let hog = |_| {

@@ -16,9 +16,7 @@ const MERGE: Call = Call { name: "setsockopt", first: "0x11, 0x68", times: 1 };
 const OFFLOAD_UDP: Call = Call { name: "ioctl", first: "0x400454d0", times: 1 };
 const OFFLOAD_ALL: Call = Call { times: 2, ..OFFLOAD_UDP };
 
-/// Where the doctor works.
 enum Place {
-    /// Behind these commands of a shell, in a mount namespace of its own.
     Behind(&'static str),
     /// Under a kernel that refuses these calls.
     Refused(Call),
@@ -98,7 +96,6 @@ fn run(way: Way) -> Result<()> {
 }
 
 impl Place {
-    /// What the doctor finds there.
     fn doctor(&self, host: &Namespace) -> Result<Said> {
         match self {
             Place::Behind(commands) => {
@@ -143,7 +140,6 @@ impl Call {
     }
 }
 
-/// The doctor's own words behind those of `command`.
 fn with_words(mut command: Command) -> Result<Command> {
     command.arg(program(None)?).args(["doctor", "--json", DEVICE]);
     Ok(command)

@@ -14,7 +14,6 @@ use super::{Group, Said, Way, doctor, named};
 use crate::traffic::routed::{Ip, end, lay, start};
 use crate::traffic::stage::*;
 
-/// A NIC of which any speed can be said.
 const ADJUSTABLE: &str = "eth9";
 const ONE_NIC: (&str, &str) = ("two MACVLANs over one NIC", "same-nic");
 const HALF: (&str, &str) = ("a NIC at 100 Mbit/s, half duplex", "half-duplex");
@@ -57,7 +56,6 @@ fn before_a_bundle() -> Result<()> {
     Ok(())
 }
 
-/// Both links of both hosts stand on the first NIC.
 fn shared(way: Way) -> Result<()> {
     let topology = Topology::build(plan(&[FAST]))?;
     let nics = ["mac1", "mac2"];
@@ -73,7 +71,6 @@ fn shared(way: Way) -> Result<()> {
     })
 }
 
-/// What a user without rights may not see is said, and is no finding.
 fn without_rights() -> Result<()> {
     let topology = Topology::build(plan(&[FAST; 2]))?;
     let mut command = topology.host(0).command("setpriv");
@@ -86,7 +83,6 @@ fn without_rights() -> Result<()> {
     Ok(())
 }
 
-/// A file whose links run over these NICs.
 fn configuration(nics: &[&str]) -> Result<NamedTempFile> {
     let mut file = NamedTempFile::with_suffix(".toml")?;
     writeln!(file, "security = \"none\"")?;
@@ -94,7 +90,6 @@ fn configuration(nics: &[&str]) -> Result<NamedTempFile> {
     Ok(file)
 }
 
-/// One link between TAP devices, which show the speed that they were told.
 fn half_duplex(way: Way) -> Result<()> {
     let topology = Topology::build(plan(&[FAST]))?;
     let mut queues = Vec::new();
@@ -136,9 +131,7 @@ fn carry(queues: &[TapQueue], end: &AtomicBool) -> Result<()> {
 
 // Wires with flaws that no NIC shows: a router that carries less, a cable that loses frames.
 
-/// The link that is broken.
 pub(super) const BROKEN: usize = 1;
-/// Share of the frames that the cable loses.
 const LOSS: f64 = 0.06;
 
 /// A fault as the page calls it, what names it, and a stage on which it is planted, with what is said there.
@@ -148,7 +141,6 @@ const FAULTS: [Staged; 2] = [
     ("a switch between that carries 1400 bytes", "path-mtu", narrow),
     ("a cable that loses a part of the frames", "loss", lossy),
 ];
-/// Faults of links between addresses of IPv4.
 const OF_IPV4: [Staged; 1] =
     [("a strict reverse path filter, and the route over the other NIC", "rp-filter", |_| filtered())];
 
@@ -211,7 +203,6 @@ fn lossy(way: Way) -> Result<Said> {
     })
 }
 
-/// Runs `test` over bundles on links that are joined so.
 pub(super) fn over(
     wiring: Wiring,
     links: Vec<LinkPlan>,

@@ -16,12 +16,10 @@ use super::bundle::{BROKEN, Fault, ethtool, of_table, one_by_one, renew};
 use super::{Group, Way};
 use crate::traffic::stage::*;
 
-/// The NIC that stands on nothing.
 const OVERLAY: &str = "eth9";
 /// What stands below it carries so much: its headers and packets of 1500 bytes.
 const BELOW: u32 = 1_600;
 const PORT: u16 = 4_789;
-/// Its network's number.
 const NETWORK: u8 = 9;
 /// Packets that go wrong: a few more than a doctor forgives.
 const WRONG: usize = 30;
@@ -113,7 +111,6 @@ fn send_wrong(topology: &Topology, _: &mut [Bundle<'_>]) -> Result<()> {
     counted(topology, |counts| counts.tx_errors)
 }
 
-/// Waits until the NIC has counted the packets that went wrong.
 fn counted(topology: &Topology, of: fn(&tabane_io::netlink::NicStatistics) -> u64) -> Result<()> {
     wait_for("errors of the NIC", std::time::Duration::from_secs(5), || {
         let details = topology.host(0).enter(tabane_io::netlink::nic_details)??;

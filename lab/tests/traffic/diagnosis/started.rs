@@ -9,10 +9,8 @@ use super::bundle::{BROKEN, CLOSED, hook};
 use super::{ANSWER_WITHIN, Group, Way, doctor, named};
 use crate::traffic::stage::*;
 
-/// A key that the other node does not have.
 const OTHER_KEY: &str = "6f74686572206b657973206f70656e206f7468657220646f6f72732e2e2e2e2e";
 
-/// Two nodes and what is wrong before they start.
 struct Fault {
     /// As the page calls it, and what names it.
     fault: &'static str,
@@ -22,11 +20,9 @@ struct Fault {
     plant: fn(&Topology) -> Result<()>,
     here: Node,
     there: Option<Node>,
-    /// Links over which they meet.
     meet: usize,
 }
 
-/// How a node is started.
 #[derive(Clone, Copy)]
 struct Node {
     key: Key,
@@ -42,7 +38,6 @@ enum Key {
 }
 
 const USUAL: Node = Node { key: Key::Group, nics: ["eth1", "eth2"], arguments: &[] };
-/// Two nodes that do not meet.
 const STRANGERS: Fault = Fault {
     fault: "another key at the other node",
     name: "stranger",

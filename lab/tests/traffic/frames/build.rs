@@ -4,21 +4,17 @@
 use tabane_io::packet::HEADER as VIRTIO;
 use tabane_kit::emulator::frame::folded_sum as folded;
 
-/// Who the frames are for, and from.
 pub(super) const TO: [u8; 6] = [0x02, 0, 0, 0, 0, 0x22];
 pub(super) const FROM: [u8; 6] = [0x02, 0, 0, 0, 0, 0x11];
 pub(super) const EVERYONE: [u8; 6] = [0xff; 6];
 /// Bytes of an Ethernet header, and where its packet begins behind the virtio header.
 pub(super) const ETHERNET: usize = 14;
 pub(super) const PACKET: usize = VIRTIO + ETHERNET;
-/// EtherTypes.
 pub(super) const IPV4: u16 = 0x0800;
 pub(super) const IPV6: u16 = 0x86dd;
 pub(crate) const EXPERIMENT: u16 = 0x88b6;
-/// IP protocols.
 pub(super) const TCP: u8 = 6;
 pub(super) const UDP: u8 = 17;
-/// The ports of UDP datagrams, where a frame names no others.
 const PORTS: [u16; 2] = [5000, 5001];
 /// Kinds of superframes (linux/virtio_net.h), and the flag of a checksum that is owed.
 pub(super) const GSO_TCP4: u8 = 1;
@@ -45,24 +41,20 @@ pub(crate) fn ethernet(kind: u16, payload: &[u8]) -> Vec<u8> {
     [&[0; VIRTIO][..], &TO, &FROM, &kind.to_be_bytes(), payload].concat()
 }
 
-/// An IEEE 802.3 frame: its length in place of a type.
 pub(super) fn counted(payload: &[u8]) -> Vec<u8> {
     ethernet(short(payload.len()), payload)
 }
 
-/// The frame, to `address` instead.
 pub(crate) fn to(address: [u8; 6], mut frame: Vec<u8>) -> Vec<u8> {
     frame[VIRTIO..VIRTIO + 6].copy_from_slice(&address);
     frame
 }
 
-/// The frame, from `address` instead.
 pub(crate) fn from(address: [u8; 6], mut frame: Vec<u8>) -> Vec<u8> {
     frame[VIRTIO + 6..VIRTIO + 12].copy_from_slice(&address);
     frame
 }
 
-/// The frame with these tags before its type.
 pub(super) fn tagged(tags: &[[u8; 4]], mut frame: Vec<u8>) -> Vec<u8> {
     let place = VIRTIO + 12;
     frame.splice(place..place, tags.concat());
@@ -75,13 +67,11 @@ pub(super) fn changed(place: usize, bytes: &[u8], mut frame: Vec<u8>) -> Vec<u8>
     frame
 }
 
-/// The frame cut to so many bytes of Ethernet.
 pub(super) fn cut(length: usize, mut frame: Vec<u8>) -> Vec<u8> {
     frame.truncate(VIRTIO + length);
     frame
 }
 
-/// The frame with bytes behind its packet.
 pub(super) fn trailed(trailer: &[u8], mut frame: Vec<u8>) -> Vec<u8> {
     frame.extend(trailer);
     frame
@@ -99,7 +89,6 @@ pub(super) fn ipv4_full(tos: u8, fragment: u16, options: &[u8], protocol: u8, pa
     ethernet(IPV4, &[&header, payload].concat())
 }
 
-/// An IPv4 packet without options that may not be cut.
 pub(super) fn ipv4(protocol: u8, payload: &[u8]) -> Vec<u8> {
     ipv4_full(0, 0x4000, &[], protocol, payload)
 }
@@ -115,7 +104,6 @@ pub(super) fn ipv6(next: u8, payload: &[u8]) -> Vec<u8> {
     ipv6_full(0, next, payload)
 }
 
-/// A UDP datagram with the checksum that goes with `addresses`.
 pub(super) fn udp(addresses: &[u8], ports: [u16; 2], payload: &[u8]) -> Vec<u8> {
     let mut datagram: Vec<u8> = ports.iter().flat_map(|port| port.to_be_bytes()).collect();
     datagram.extend(short(8 + payload.len()).to_be_bytes());
@@ -126,7 +114,6 @@ pub(super) fn udp(addresses: &[u8], ports: [u16; 2], payload: &[u8]) -> Vec<u8> 
     datagram
 }
 
-/// A TCP segment with these flags and options and the checksum that goes with `addresses`.
 pub(super) fn tcp(addresses: &[u8], flags: u8, options: &[u8], payload: &[u8]) -> Vec<u8> {
     let words = u8::try_from(5 + options.len() / 4).expect("options are of at most 40 bytes");
     let mut segment = vec![0x9c, 0x40, 0, 80, 0, 0, 1, 0, 0, 0, 2, 0, words << 4, flags, 0x20, 0, 0, 0, 0, 0];
@@ -137,12 +124,10 @@ pub(super) fn tcp(addresses: &[u8], flags: u8, options: &[u8], payload: &[u8]) -
     segment
 }
 
-/// A datagram of the flow that `udp4` sends, with a number in it.
 pub(super) fn datagram4(number: u8) -> Vec<u8> {
     udp(&ADDRESSES_V4, PORTS, &text(number, 60))
 }
 
-/// A datagram of the flow that `udp6` sends, with a number in it.
 pub(super) fn datagram6(number: u8) -> Vec<u8> {
     udp(&ADDRESSES_V6, PORTS, &text(number, 60))
 }
@@ -174,7 +159,6 @@ pub(super) fn summed(mut message: Vec<u8>) -> Vec<u8> {
     message
 }
 
-/// A message of ICMPv6, with its checksum.
 pub(super) fn icmpv6(mut message: Vec<u8>) -> Vec<u8> {
     let sum = checksum(&ADDRESSES_V6, 58, &message);
     message[2..4].copy_from_slice(&sum);

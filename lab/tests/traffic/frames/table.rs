@@ -4,10 +4,8 @@ use tabane_io::ether::ETHER_TYPE;
 
 use super::build::*;
 
-/// A kind of frame.
 pub(super) struct Kind {
     pub(super) name: &'static str,
-    /// The frame of that number.
     pub(super) build: fn(u8) -> Vec<u8>,
     /// Whether a cable carries it from packet socket to packet socket.
     pub(super) arrives: bool,
@@ -52,7 +50,6 @@ fn fragment6(offset: u16, n: u8) -> Vec<u8> {
     ipv6(44, &[&[UDP, 0, place[0], place[1], 0, 0, 0, 9], &text(n, 64)[..]].concat())
 }
 
-/// An IPv6 packet with an extension header of this kind before its UDP datagram.
 fn extended(next: u8, header: &[u8], n: u8) -> Vec<u8> {
     ipv6(next, &[header, &udp(&[], [5000, 5001], &text(n, 40))].concat())
 }
@@ -61,7 +58,6 @@ fn echo4(n: u8) -> Vec<u8> {
     ipv4(1, &summed([&[8, 0, 0, 0, 0, 9, 0, n], &text(n, 56)[..]].concat()))
 }
 
-/// All of them.
 #[rustfmt::skip]
 pub(super) const KINDS: &[Kind] = &[
     // ARP

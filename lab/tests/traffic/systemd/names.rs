@@ -12,12 +12,10 @@ const CC: Tool = Tool { program: "cc", package: "gcc" };
 const SOURCE: &[u8] = include_bytes!("taken.c");
 const LIBRARY: &str = "usr/lib/libnss_taken.so.2";
 const WAYS: &[u8] = b"passwd: files systemd\ngroup: files systemd\nhosts: taken files\n";
-/// What it says last.
 const END: &str = "all was tried";
 
 pub(super) const NEEDS: &[Need] = &[Need::Tool(CC), That(require_landlock)];
 
-/// Files are Landlock's part.
 fn require_landlock() -> Result<()> {
     let names = fs::read_to_string("/proc/kallsyms")?;
     ensure!(names.contains("landlock_restrict_self"), Missing::new("the kernel has no Landlock"));
@@ -55,7 +53,6 @@ fn tries(systemd: &Systemd, peer: &mut Bundle<'_>) -> Result<()> {
     main_process(systemd).map(drop)
 }
 
-/// It was that process which tried.
 fn is_the_resolver(systemd: &Systemd, pid: &str) -> Result<()> {
     let line = process::run(systemd.command("cat").arg(format!("/proc/{pid}/cmdline")))?;
     ensure!(line.contains("resolve-names"), "{pid} is {line:?}");

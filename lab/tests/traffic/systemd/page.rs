@@ -4,7 +4,6 @@
 use super::{KEY, SERVICE, addressed, analysed, has_no_rights_of_root, whole, with_machine, with_peer};
 use crate::traffic::stage::*;
 
-/// As packaged.
 const UNIT: &[u8] = include_bytes!("../../../../packaging/tabane-web.service");
 pub(crate) const ACCOUNTS: (&str, &[u8], u32) =
     ("usr/lib/sysusers.d/tabane.conf", include_bytes!("../../../../packaging/sysusers.conf"), 0o644);
@@ -14,7 +13,6 @@ pub(crate) const PORT: u16 = 7480;
 pub(crate) const PRINTED: &str = "[Service]\nStandardOutput=append:/run/printed\n";
 /// Actions are allowed here, so that it is the bundle that refuses them.
 const ACTING: &str = "ExecStart=\nExecStart=/usr/bin/tabane-web --allow-actions\n";
-/// The same started by root, as on a command line.
 const ROOTS: &str = "page-of-root.service";
 const ROOTS_PORT: u16 = 7481;
 /// Exposure to which docs/security.md commits the unit, in tenths.

@@ -6,17 +6,14 @@
 
 use std::time::Duration;
 
-/// Bytes of a number.
 const DOUBLE: usize = 8;
 const INTEGER: usize = 4;
 /// Unknowns of a point in lu, sp and bt.
 const UNKNOWNS: usize = 5;
 /// Layers of a face that they exchange.
 const LAYERS: usize = 2;
-/// What a rank of ep computes between two of the replayed exchanges.
 const COMPUTED: Duration = Duration::from_millis(20);
 
-/// A kernel or an application of the suite.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kernel {
     /// Random numbers, nearly without exchange.
@@ -37,7 +34,6 @@ pub enum Kernel {
     Bt,
 }
 
-/// How large the problem is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Class {
     /// A workstation's of 1994.
@@ -46,14 +42,12 @@ pub enum Class {
     A,
 }
 
-/// What a rank does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
     /// Sends so many bytes to a rank, and does not wait.
     Send(usize, usize),
     /// Waits for so many bytes from a rank.
     Receive(usize, usize),
-    /// Computes for so long.
     Compute(Duration),
 }
 
@@ -62,7 +56,6 @@ impl Kernel {
     pub const ALL: [Kernel; 8] =
         [Kernel::Ep, Kernel::Ft, Kernel::Is, Kernel::Cg, Kernel::Mg, Kernel::Lu, Kernel::Sp, Kernel::Bt];
 
-    /// Its name.
     pub const fn name(self) -> &'static str {
         match self {
             Kernel::Ep => "ep",
@@ -104,7 +97,6 @@ impl Kernel {
         of.steps
     }
 
-    /// The size that its class gives it: points, keys, rows or points along an edge.
     const fn size(self, class: Class) -> usize {
         match (self, class) {
             (Kernel::Ep, _) => 0,
@@ -124,7 +116,6 @@ impl Kernel {
     }
 }
 
-/// A rank whose steps are being written down.
 struct Rank {
     ranks: usize,
     rank: usize,
@@ -155,7 +146,6 @@ impl Rank {
         }
     }
 
-    /// As much from each rank to each other one.
     fn all_to_all(&mut self, bytes: usize) {
         let place = |distance: usize| (self.rank + distance) % self.ranks;
         let (to, from): (Vec<_>, Vec<_>) =
@@ -211,7 +201,6 @@ impl Rank {
         }
     }
 
-    /// Ranks along each axis.
     fn split_of_three(&self) -> [usize; 3] {
         let mut split = [1; 3];
         for level in 0..self.ranks.ilog2() {
@@ -295,10 +284,8 @@ mod tests {
 
     use super::*;
 
-    /// Messages from one rank to another.
     type Messages = BTreeMap<(usize, usize), Vec<usize>>;
 
-    /// What is sent and what is received, as each rank's steps say.
     fn traffic(kernel: Kernel, ranks: usize) -> [Messages; 2] {
         let mut traffic = [Messages::new(), Messages::new()];
         for rank in 0..ranks {
