@@ -363,7 +363,6 @@ impl Links {
         }
     }
 
-    /// The same for all peers.
     pub(crate) fn leave_all(&mut self, now: Instant, link: u8, signal: Signal, out: &mut Outputs) {
         self.peers.indices().for_each(|index| self.leave(now, index, link, signal, out));
     }
@@ -432,7 +431,6 @@ impl Links {
         }
     }
 
-    /// The path from a peer's link `theirs`.
     pub(crate) fn inbound(&self, index: u16, theirs: u8) -> Option<&Inbound> {
         self.paths(index)?.inbound.get(usize::from(theirs))
     }

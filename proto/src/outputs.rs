@@ -18,7 +18,6 @@ use core::net::SocketAddr;
 use counters::Counters;
 use event::Events;
 
-/// The longest message.
 const CONTROL_MAX: usize = max(HEARTBEAT_MAX, max(HELLO_MAX, REQUEST_MAX)) + TAG;
 
 const fn max(one: usize, other: usize) -> usize {
@@ -42,7 +41,6 @@ pub(crate) enum Control {
     Repair { peer: u16, after: Option<u8> },
 }
 
-/// A message that has been written.
 pub(crate) struct Written {
     pub(crate) link: u8,
     pub(crate) to: Option<SocketAddr>,

@@ -124,7 +124,6 @@ pub(crate) struct Waiting {
     pub(crate) reach: Reach,
     /// How many they are, at least 1.
     pub(crate) cells: usize,
-    /// Bytes of each.
     pub(crate) cell_bytes: usize,
     /// How many cells leave, over whichever link, until the last one of the flow that waits now has left.
     pub(crate) backlog: usize,
@@ -159,7 +158,6 @@ pub(crate) enum InKernel {
     Senders([u8; NEWCOMERS]),
 }
 
-/// Distributes cells over links.
 pub(crate) trait Distribute: Send {
     /// How many of the cells that wait go to which link next; `None`: wait until a link takes more. `choices` is not empty
     /// and sorted by link. A policy that binds flows is told by [`Self::seat`] alone.

@@ -66,7 +66,6 @@ impl Receiver {
         self.pool.lend()
     }
 
-    /// Frames that wait to be delivered.
     pub(crate) fn frames(&self) -> usize {
         self.ready.frames()
     }

@@ -35,7 +35,6 @@ pub(crate) struct Origin {
     pub(crate) from: SocketAddr,
 }
 
-/// The sessions with all peers.
 pub(crate) struct Sessions {
     /// This node, and its incarnation.
     node: NodeId,

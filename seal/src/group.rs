@@ -33,7 +33,6 @@ pub struct Group {
     random: Random,
 }
 
-/// The keys that are derived from a group key.
 struct Derived {
     tags: hmac::Key,
     shared: Zeroizing<[u8; 32]>,

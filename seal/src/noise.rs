@@ -26,7 +26,6 @@ use zeroize::Zeroizing;
 /// The most that is added to a payload: an ephemeral key, a sealed key, a choice and a tag.
 const OVERHEAD: usize = 97;
 
-/// The terms of one side of a handshake.
 pub(crate) struct Terms {
     /// The pre-shared key.
     pub(crate) shared: Zeroizing<[u8; 32]>,
@@ -38,7 +37,6 @@ pub(crate) struct Terms {
     pub(crate) random: Random,
 }
 
-/// One side of a handshake.
 pub(crate) struct Noise {
     common: PublicKey,
     side: Side,
@@ -61,7 +59,6 @@ enum Side {
 }
 
 impl Noise {
-    /// The side that sends first.
     pub(crate) fn initiator(mut terms: Terms) -> Self {
         let (choice, random) = (terms.choice, terms.random.fork());
         let state = builder(choice.cipher, &terms, &prologue(choice), random).build_initiator();
@@ -69,7 +66,6 @@ impl Noise {
         Self { common: terms.common, side: Side::Initiator { choice, theirs: None, state } }
     }
 
-    /// The side that answers.
     pub(crate) fn responder(terms: Terms) -> Self {
         Self { common: terms.common, side: Side::Invited(terms) }
     }
@@ -103,7 +99,6 @@ impl Noise {
     }
 }
 
-/// The messages and their order.
 const PATTERN: &str = "IXpsk0";
 const COMPLETE: &str = "the resolver has all that the pattern needs";
 

@@ -28,14 +28,12 @@ impl Message {
         (possible && length.div_ceil(segment) <= Self::DATAGRAMS_MAX).then_some(message)
     }
 
-    /// The message that a head describes.
     fn from_head(head: [u8; HEAD]) -> Option<Self> {
         let [a, b, c, d, e, f, g, h] = head;
         let half = |bytes| usize::try_from(u32::from_le_bytes(bytes)).ok();
         Self::new(half([a, b, c, d])?, half([e, f, g, h])?)
     }
 
-    /// The head that describes it.
     pub(crate) fn head(self) -> [u8; HEAD] {
         (((self.segment as u64) << 32) | self.length as u64).to_le_bytes()
     }

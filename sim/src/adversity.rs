@@ -209,7 +209,6 @@ fn hostile(random: &mut Random, plan: &mut Plan) {
     plan.hostility = Some(Hostility { node, after: Duration::from_millis(30), every, deeds });
 }
 
-/// The links, each with a stream of its own.
 fn each_link(random: &mut Random, plan: &Plan) -> Vec<(u8, Random)> {
     let last = plan.topology.nodes[0].cables.iter().map(|cable| cable.link).max().unwrap_or_default();
     (0..=last).map(|link| (link, random.fork())).collect()

@@ -33,7 +33,6 @@ pub(crate) enum Event {
     Deed,
 }
 
-/// Events in the order of their time.
 #[derive(Default)]
 pub(crate) struct Agenda {
     pub(crate) now: Instant,
@@ -58,7 +57,6 @@ impl Agenda {
         first.map(|first| first.remove())
     }
 
-    /// Events that wait, for statistics.
     pub(crate) fn waiting(&self) -> impl Iterator<Item = &Event> {
         self.events.values()
     }

@@ -30,7 +30,6 @@ impl Place {
         SocketAddr::new(IpAddr::V6(address), UDP_PORT)
     }
 
-    /// The place of an endpoint, if it is one.
     pub fn of(endpoint: SocketAddr) -> Option<Self> {
         let IpAddr::V6(address) = endpoint.ip() else { return None };
         let [0xfd00, 0, 0, 0, 0, 0, node, nic] = address.segments() else { return None };
@@ -56,7 +55,6 @@ pub(crate) struct Passage {
 /// A datagram in the ring of a NIC, or on its way there.
 #[derive(Clone, Debug)]
 pub(crate) struct Arrival {
-    /// When it reaches the ring.
     pub(crate) at: Instant,
     /// The address that it claims to come from.
     pub(crate) from: Place,
@@ -64,7 +62,6 @@ pub(crate) struct Arrival {
     pub(crate) bytes: Rc<[u8]>,
 }
 
-/// A cable with its NIC.
 pub(crate) struct Cable {
     pub(crate) link: LinkNumber,
     /// From the node to the switch.
@@ -77,7 +74,6 @@ pub(crate) struct Cable {
     pub(crate) passes: Option<u16>,
     /// The kernel has memory for datagrams that the node sends.
     pub(crate) has_memory: bool,
-    /// Causes for which there is no carrier.
     carrier_losses: u8,
     /// Bytes that the NIC takes now: the socket's send buffer.
     send_buffer: u64,

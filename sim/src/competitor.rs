@@ -11,7 +11,6 @@ use tabane_proto::Instant;
 
 /// Bytes of a segment as the router counts them.
 pub(crate) const SEGMENT: u64 = 1_500;
-/// The settings of a competing flow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CompetitorSettings {
     /// Its round trip without the queue.
@@ -55,7 +54,6 @@ impl Competitor {
         self.ended = true;
     }
 
-    /// A segment is acknowledged.
     pub(crate) fn handle_ack(&mut self, now: Instant) {
         self.in_flight -= 1.0;
         self.window.handle_ack(now, self.settings.round_trip);

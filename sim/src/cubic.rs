@@ -26,11 +26,9 @@ pub(crate) struct Cubic {
     peak: Option<(f64, Instant)>,
     /// What that left of the window.
     floor: f64,
-    /// What Reno's window would be.
     reno: f64,
     /// Losses until then belong to one congestion event.
     recovers_until: Instant,
-    /// Whether something was lost.
     lost: bool,
     /// The shortest round trip, and that of this round of the slow start.
     shortest: Option<Duration>,
@@ -58,7 +56,6 @@ impl Cubic {
         }
     }
 
-    /// Segments that may be on their way.
     pub(crate) fn window(&self) -> f64 {
         self.window
     }

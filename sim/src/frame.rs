@@ -15,7 +15,6 @@ use crate::random::{Random, mix};
 use core::fmt;
 use tabane_proto::wire::record::{FRAME_MAX, VNET};
 
-/// Which frame it is: the flow, and its number in it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FrameId {
     pub flow: u16,
@@ -108,7 +107,6 @@ pub(crate) fn identify(bytes: &[u8]) -> Option<FrameId> {
     Some(FrameId { flow: u16::from_be_bytes([a, b]), number: u32::from_be_bytes([c, d, e, f]) })
 }
 
-/// The length of a superframe of TCP without its last segment.
 pub(crate) fn without_last_segment(length: usize) -> Option<usize> {
     let payload = length.checked_sub(TCP_HEADERS + 1)?;
     let whole = payload / usize::from(SEGMENT) * usize::from(SEGMENT);

@@ -106,7 +106,6 @@ pub struct Member {
     hostility: Option<Hostility>,
     /// The ways over which its bundle sends to a node.
     ways: Vec<Way>,
-    /// Its lanes to each node.
     lanes: Vec<Lanes>,
     /// What it has read of all nodes' cells.
     clear: InTheClear,
@@ -178,7 +177,6 @@ impl Member {
         Some((way, &mut self.lanes[usize::from(to.node)]))
     }
 
-    /// The cells that it sends now.
     pub(crate) fn draw(&mut self) -> Vec<Said> {
         let Some(hostility) = &self.hostility else { return Vec::new() };
         let deed = self.random.pick(&hostility.deeds);

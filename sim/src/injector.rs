@@ -68,7 +68,6 @@ impl InjectionSettings {
 pub(crate) struct Injector {
     random: Random,
     places: Vec<Place>,
-    /// The link of each place.
     links: Vec<LinkNumber>,
     settings: Option<InjectionSettings>,
     recent: VecDeque<(Place, Arrival)>,

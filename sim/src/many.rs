@@ -10,7 +10,6 @@ use std::thread;
 
 const NO_PANIC: &str = "runs do not panic";
 
-/// What became of many seeds.
 #[derive(Debug, Default)]
 pub struct Outcome {
     pub statistics: Statistics,
@@ -54,7 +53,6 @@ pub fn processors() -> usize {
     thread::available_parallelism().map_or(1, usize::from)
 }
 
-/// Does something with each item, on so many threads.
 pub fn each<T>(items: impl Iterator<Item = T> + Send, threads: usize, work: impl Fn(T) + Sync) {
     let items = Mutex::new(items);
     let next = || items.lock().expect(NO_PANIC).next();

@@ -32,7 +32,6 @@ pub(crate) struct Node {
     pub(crate) sockets: Vec<Socket>,
     /// When its timer event comes, on the world's clock.
     pub(crate) timer_at: Option<Instant>,
-    /// How fast its worker is.
     pub(crate) worker: Worker,
     /// Causes for which the process is not scheduled.
     pauses: u8,
@@ -47,7 +46,6 @@ pub(crate) struct Node {
     pub(crate) batch: Vec<u8>,
 }
 
-/// Counters with their names.
 pub(crate) type Counted = Vec<(&'static str, u64)>;
 
 /// What the worker saw, for comparison with what its bundles counted.
@@ -80,7 +78,6 @@ impl Node {
         }
     }
 
-    /// The node's own clock.
     pub(crate) fn clock(&self, now: Instant) -> Instant {
         now + self.settings.clock - self.slept
     }
@@ -117,7 +114,6 @@ impl Node {
         self.pauses = if begins { self.pauses + 1 } else { self.pauses.saturating_sub(1) };
     }
 
-    /// The machine sleeps, or wakes up.
     pub(crate) fn set_suspended(&mut self, now: Instant, begins: bool) {
         self.set_paused(begins);
         if begins {

@@ -30,12 +30,10 @@ pub enum Stream {
     Hostile = 7,
 }
 
-/// A stream of numbers.
 #[derive(Clone, Debug)]
 pub struct Random(u64);
 
 impl Random {
-    /// The numbers of one stream of a run.
     pub fn new(seed: u64, stream: Stream) -> Self {
         let mut mixer = Self(seed);
         let start = mixer.number() ^ (stream as u64).rotate_left(56);
@@ -47,7 +45,6 @@ impl Random {
         Self(self.number())
     }
 
-    /// The next 64 bits.
     pub fn number(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         mix(self.0)
@@ -77,7 +74,6 @@ impl Random {
         from[self.index(from.len())].clone()
     }
 
-    /// An index below `length`.
     pub fn index(&mut self, length: usize) -> usize {
         usize::try_from(self.below(length as u64)).unwrap_or_default()
     }

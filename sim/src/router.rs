@@ -19,7 +19,6 @@ const INTERVAL: Duration = Duration::from_millis(100);
 /// A queue that holds one frame's bytes or less is no standing queue.
 const FRAME: u64 = 1_514;
 
-/// Which datagrams a router drops.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Drops {
     /// Those that come while the queue is full.
@@ -50,9 +49,7 @@ impl RouterSettings {
     }
 }
 
-/// An entry of the queue.
 pub(crate) enum Waiting {
-    /// A datagram of the bundle.
     Cell(Passage),
     /// A segment of the competing flow.
     Rival,
@@ -68,7 +65,6 @@ struct Entry {
 #[derive(Default)]
 pub(crate) struct Router {
     settings: RouterSettings,
-    /// Its own rate.
     usual: u64,
     entries: VecDeque<Entry>,
     /// Bytes that wait, the one that is leaving included.
@@ -174,7 +170,6 @@ impl Router {
     }
 }
 
-/// RFC 8289's state.
 #[derive(Debug, Default)]
 struct CoDel {
     /// When a standing queue will have lasted for an interval.

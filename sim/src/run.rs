@@ -40,7 +40,6 @@ pub struct Report {
     pub frames_taken: u64,
     /// Of these, frames that arrived at their addressee.
     pub frames_delivered: u64,
-    /// Frames that found their device full.
     pub device_full: u64,
     /// Deliveries to nodes that were not addressed: an unknown destination goes to everyone.
     pub flooded: u64,

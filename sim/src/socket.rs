@@ -14,7 +14,6 @@ const RECEIVE_BUFFER: usize = 4 * 1024 * 1024;
 #[derive(Debug, Default)]
 pub(crate) struct Socket {
     received: VecDeque<Arrival>,
-    /// Bytes of all that was received.
     bytes: usize,
     /// It was full and can be written again.
     pub(crate) writable: bool,

@@ -5,7 +5,6 @@ use core::fmt;
 use core::time::Duration;
 use std::collections::BTreeMap;
 
-/// Sums over runs.
 #[derive(Clone, Debug, Default)]
 pub struct Statistics {
     pub runs: u64,

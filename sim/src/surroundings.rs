@@ -25,7 +25,6 @@ const GREEDY_PAUSE: Duration = Duration::from_millis(1);
 /// Takes the lines of a replay, one per event.
 pub type Trace<'t> = &'t mut dyn FnMut(fmt::Arguments<'_>);
 
-/// An invariant that did not hold.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Violation {
     /// When, on the world's clock.
@@ -48,7 +47,6 @@ impl fmt::Display for Violation {
 
 impl core::error::Error for Violation {}
 
-/// An event that a bundle logged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LogEntry {
     /// When, on the world's clock.
@@ -57,7 +55,6 @@ pub struct LogEntry {
     pub event: tabane_proto::Event,
 }
 
-/// Everything but the nodes.
 pub(crate) struct Surroundings<'t> {
     pub(crate) agenda: Agenda,
     pub(crate) network: Network,
@@ -191,7 +188,6 @@ impl<'t> Surroundings<'t> {
         }
     }
 
-    /// The hostile member acts.
     pub(crate) fn act(&mut self) {
         for said in self.member.draw() {
             let (Said { from, to, .. }, bytes) = (&said, &*said.bytes);

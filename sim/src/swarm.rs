@@ -34,7 +34,6 @@ pub struct Plan {
     /// Each flow, when it begins and when it ends.
     pub flows: Vec<(Flow, Duration, Duration)>,
     pub faults: Vec<FaultPeriod>,
-    /// When which node's policy is changed to what.
     pub switches: Vec<(Duration, NodeNumber, PolicyKind)>,
     /// What a stranger does.
     pub injection: Option<InjectionSettings>,
@@ -44,7 +43,6 @@ pub struct Plan {
     pub is_faultless: bool,
     /// When loss and injection end; all faults of the survivor have ended by then.
     pub trouble_ends_at: Duration,
-    /// When the probes are sent.
     pub probe_at: Duration,
 }
 

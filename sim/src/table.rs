@@ -58,12 +58,10 @@ impl Sent {
         Header::parse(&self.bytes).expect("a cell")
     }
 
-    /// Whether the first cell is of this kind.
     pub fn is(&self, kind: Kind) -> bool {
         self.header().kind == kind
     }
 
-    /// Whether it is for this node alone.
     pub fn is_to(&self, node: u8) -> bool {
         self.to.and_then(Place::of).is_some_and(|to| to.node == node)
     }
@@ -94,7 +92,6 @@ impl Table {
         Self { now: start(), nodes: Vec::new(), has_trains }
     }
 
-    /// One more node.
     pub fn add(&mut self, bundle: Bundle) {
         self.nodes.push(Node {
             bundle,
@@ -140,7 +137,6 @@ impl Table {
         }
     }
 
-    /// What a node sends now.
     pub fn transmit(&mut self, number: u8) -> Vec<Sent> {
         let has_trains = self.has_trains;
         let (Node { bundle, events, .. }, now) = self.node(number);
@@ -182,7 +178,6 @@ impl Table {
         }
     }
 
-    /// Who receives it.
     fn others(&self, sent: &Sent) -> Vec<Place> {
         let nic = sent.from.nic;
         let places = self.numbers().into_iter().map(|node| Place { node, nic });

@@ -46,7 +46,6 @@ pub struct Coalesce {
 }
 
 impl Coalesce {
-    /// An interrupt per frame.
     pub const NONE: Self = Self { frames: 1, delay: Duration::ZERO };
 }
 
@@ -65,7 +64,6 @@ pub struct Link {
     pub loss: u32,
     /// Bytes that may wait in the switch for one cable.
     pub switch_queue: u64,
-    /// How the NICs interrupt.
     pub coalesce: Coalesce,
     /// The largest cell in bytes.
     pub cell_max: u16,
@@ -93,7 +91,6 @@ impl Link {
     /// The same at 100 Mbit/s.
     pub const FAST_ETHERNET: Self = Self { rate: 100_000_000, ..Self::GIGABIT };
 
-    /// A node's cable to this link.
     pub fn cable(&self, number: LinkNumber) -> CableSettings {
         let half = Way { rate: self.rate, delay: self.delay / 2, queue: NIC_QUEUE, ..Way::default() };
         CableSettings {
@@ -119,10 +116,8 @@ impl Link {
 /// Bytes that a NIC takes at most, whatever the bundle asks for: an order above the largest that it asks for.
 const NIC_QUEUE: u64 = 4 * 1024 * 1024;
 
-/// The settings of a cable, which ends in a nic of its node.
 #[derive(Clone, Copy, Debug)]
 pub struct CableSettings {
-    /// The link that it leads to.
     pub link: LinkNumber,
     /// From the node to the switch.
     pub up: Way,
@@ -152,7 +147,6 @@ pub struct NodeSettings {
     pub policy_options: PolicyOptions,
     /// Frames that have another policy.
     pub classes: Vec<Class>,
-    /// Whether lost cells are repaired.
     pub repair: bool,
     /// Cell slots of the sender's ring.
     pub slots: usize,
@@ -168,7 +162,6 @@ pub struct NodeSettings {
     pub may_be_hostile: bool,
 }
 
-/// All nodes with their cables.
 #[derive(Clone, Debug)]
 pub struct Topology {
     pub nodes: Vec<NodeSettings>,
@@ -189,20 +182,17 @@ impl Topology {
         Self { nodes: (0..nodes).map(node).collect() }
     }
 
-    /// The same with every node changed.
     #[must_use]
     pub fn with(mut self, change: impl Fn(&mut NodeSettings)) -> Self {
         self.nodes.iter_mut().for_each(change);
         self
     }
 
-    /// The same with cells that are sealed.
     #[must_use]
     pub fn sealed(self, rekey: Rekey) -> Self {
         self.with(|node| node.sealed = Some(rekey))
     }
 
-    /// The same with repair.
     #[must_use]
     pub fn with_repair(self) -> Self {
         self.with(|node| node.repair = true)

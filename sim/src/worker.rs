@@ -22,7 +22,6 @@ pub(crate) struct Worker {
     wakes_at: Option<Instant>,
 }
 
-/// Whether a turn begins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Begins {
     /// It does.

@@ -56,7 +56,6 @@ impl<'t> World<'t> {
         number
     }
 
-    /// Begins a flow at `begins` and ends it at `ends`.
     pub fn start_between(&mut self, flow: Flow, begins: Instant, ends: Instant) -> FlowNumber {
         let number = self.surroundings.traffic.add(flow);
         self.surroundings.agenda.push(begins, Event::Flow(number));
@@ -173,7 +172,6 @@ impl<'t> World<'t> {
         self.surroundings.network.end_rivals();
     }
 
-    /// Runs the world for `span`.
     pub fn run_for(&mut self, span: Duration) -> Result<(), Violation> {
         self.run_until(self.now() + span)
     }
@@ -373,7 +371,6 @@ impl<'t> World<'t> {
         }
     }
 
-    /// The figures of a flow.
     pub fn result(&self, flow: FlowNumber) -> FlowResult {
         self.result_since(flow, Instant::default())
     }
@@ -402,7 +399,6 @@ impl<'t> World<'t> {
         self.surroundings.traffic.round_trips(flow, since)
     }
 
-    /// The events that all bundles logged.
     pub fn log(&self) -> &[LogEntry] {
         &self.surroundings.log
     }
@@ -421,7 +417,6 @@ impl<'t> World<'t> {
         self.surroundings.network.losses
     }
 
-    /// Frames that found their device full.
     pub fn device_full(&self) -> u64 {
         self.surroundings.traffic.device_full
     }

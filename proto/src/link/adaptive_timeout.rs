@@ -17,7 +17,6 @@ const MOST: Duration = Duration::from_millis(32);
 /// What is added halves after this time without an error.
 const STEADY_AFTER: Duration = Duration::from_secs(10);
 
-/// The timeout of one direction of one path.
 #[derive(Clone, Debug)]
 pub(crate) struct AdaptiveTimeout {
     added: Duration,

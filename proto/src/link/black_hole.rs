@@ -30,7 +30,6 @@ pub(crate) const FEW_OVERDUE_AFTER: Duration = Duration::from_millis(15);
 /// of them.
 const TOGETHER: Duration = HEARTBEAT_BUSY.saturating_add(Duration::from_micros(500));
 
-/// What is missing on a path.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Detector(Option<Missing>);
 

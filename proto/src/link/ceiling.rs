@@ -18,7 +18,6 @@ const CATCH_UP: Duration = Duration::from_millis(5);
 pub(crate) struct Ceiling {
     /// Bytes per second; `None`: there is none.
     rate: Option<u64>,
-    /// When the next batch may leave.
     next_at: Instant,
 }
 
@@ -38,7 +37,6 @@ impl Ceiling {
         self.set(kilobits.map(|kilobits| u64::from(kilobits) * 1_000));
     }
 
-    /// Whether it is what a peer states.
     pub(crate) fn is_stated(&self, kilobits: Option<u32>) -> bool {
         self.rate == Self::new(kilobits.map(|kilobits| u64::from(kilobits) * 1_000)).rate
     }

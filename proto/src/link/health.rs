@@ -55,7 +55,6 @@ pub(crate) enum Change {
 #[derive(Clone, Debug)]
 pub(crate) struct Health {
     up: bool,
-    /// When a cell was received last.
     last_received: Instant,
     /// When the sender last explained silence: by a queue that moves, or by silence on all of its links.
     excused: Instant,
@@ -90,7 +89,6 @@ impl Health {
         }
     }
 
-    /// Whether the link is to be used.
     pub(crate) fn is_up(&self) -> bool {
         self.up
     }

@@ -17,7 +17,6 @@ use core::time::Duration;
 /// million heartbeats.
 const FAR: u64 = 1 << 26;
 
-/// One direction of one link.
 #[derive(Debug)]
 pub(crate) struct Inbound {
     pub(crate) health: Health,

@@ -24,7 +24,6 @@ pub(crate) struct Incast {
 }
 
 impl Incast {
-    /// A cell of `peer` came in.
     pub(crate) fn note(&mut self, now: Instant, peer: u16) {
         if let Some((other, at)) = self.last
             && other != peer

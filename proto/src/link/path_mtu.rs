@@ -57,7 +57,6 @@ pub(crate) enum Finding {
     Found { is_new: bool },
 }
 
-/// What is being asked.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Phase {
     /// Whether the present size arrives.
@@ -80,7 +79,6 @@ pub(crate) struct PathMtu {
     headers: u16,
     /// What cells may be.
     size: u16,
-    /// The last size that was found.
     found: u16,
     phase: Phase,
     /// A probe of the present size, or of a greater one, has arrived since the path was left.
@@ -256,7 +254,6 @@ impl PathMtu {
         }
     }
 
-    /// The probe is lost.
     fn missed(&mut self, now: Instant) -> Finding {
         self.probe = None;
         self.lost = self.lost.wrapping_add(1);
@@ -307,7 +304,6 @@ impl PathMtu {
         Finding::Found { is_new }
     }
 
-    /// Another question begins.
     fn ask(&mut self, now: Instant, phase: Phase) {
         (self.phase, self.probe, self.tries, self.due) = (phase, None, 0, now);
     }

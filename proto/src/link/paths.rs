@@ -25,10 +25,8 @@ const RISES_WITHIN: Duration = Duration::from_millis(250);
 /// By which links a flow goes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Reach {
-    /// By those that are near.
     #[default]
     Near,
-    /// By those that are far.
     Far,
     /// By those that are near, once all has arrived that it sent by the others.
     Returns,
@@ -48,10 +46,8 @@ impl Reach {
     }
 }
 
-/// What is known of the paths to a peer.
 #[derive(Debug)]
 pub(crate) struct Paths {
-    /// Whose they are.
     pub(crate) node: NodeId,
     /// The way to it, by our link.
     pub(crate) outbound: Numbered<Vec<Outbound>>,
@@ -63,7 +59,6 @@ pub(crate) struct Paths {
     first: Option<u64>,
     /// When it gave us its session number.
     joined_at: Instant,
-    /// When the next heartbeat is due.
     pub(super) heartbeat_at: Instant,
     /// Counts how often heartbeats to it were made.
     pub(super) turn: usize,
@@ -73,7 +68,6 @@ pub(crate) struct Paths {
     pub(super) latest_report: Option<(u32, u16)>,
     /// It names the probes that it has received.
     pub(super) names_probes: bool,
-    /// When its paths are judged next.
     pub(super) judge_at: Instant,
     /// Its number is in `Links::touched`.
     pub(super) touched: bool,
@@ -186,7 +180,6 @@ impl Paths {
         (0..).take(LINKS).filter(|link| brings(&self.inbound[*link])).fold(0, |bits, link| bits | 1 << link)
     }
 
-    /// When any of its links was received last.
     pub(crate) fn last_received(&self) -> Instant {
         self.inbound.iter().map(|path| path.health.last_received()).max().unwrap_or_default()
     }

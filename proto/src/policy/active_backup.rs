@@ -19,7 +19,6 @@ pub(crate) struct ActiveBackup {
 #[derive(Clone, Copy, Debug, Default)]
 struct Active {
     link: Option<u8>,
-    /// The primary has been in use.
     had_primary: bool,
 }
 

@@ -46,7 +46,6 @@ struct Load {
     room: Room,
     /// Bytes per second of its content senders.
     known: u64,
-    /// Its greedy senders.
     greedy: u64,
 }
 

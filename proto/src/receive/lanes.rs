@@ -75,7 +75,6 @@ impl Lanes {
         self.gapped().map(|lane| self.lanes[lane].reorder.waiting()).sum()
     }
 
-    /// A lane has a gap, or none.
     pub(super) fn note_gap(&mut self, lane: u8) {
         let has_gap = self.lanes[lane].reorder.gap_since.is_some();
         let bit = 1 << lane;
@@ -87,7 +86,6 @@ impl Lanes {
         self.timeout.wait(now, round_trip)
     }
 
-    /// When the oldest gap is to be given up.
     pub(super) fn gap_deadline(&mut self, now: Instant, round_trip: Option<Duration>) -> Option<Instant> {
         let wait = self.gap_wait(now, round_trip);
         self.gapped()

@@ -56,7 +56,6 @@ impl Pool {
         }
     }
 
-    /// Writes to all buffers.
     pub(crate) fn touch(&mut self) {
         self.entries.iter_mut().filter_map(|entry| entry.bytes.as_mut()).for_each(|bytes| bytes.fill(1));
     }
@@ -81,7 +80,6 @@ impl Pool {
         self.entries.len()
     }
 
-    /// How many different buffers the iterator names.
     pub(crate) fn count_distinct(&mut self, buffers: impl Iterator<Item = u16>) -> usize {
         self.counts += 1;
         let (entries, count) = (&mut self.entries, self.counts);
@@ -144,12 +142,10 @@ impl Pool {
         });
     }
 
-    /// Adds a reference.
     pub(crate) fn retain(&mut self, index: u16) {
         self.entries[usize::from(index)].references += 1;
     }
 
-    /// Gives a reference up.
     pub(crate) fn release(&mut self, index: u16) {
         let entry = &mut self.entries[usize::from(index)];
         debug_assert!(entry.references > 0);
@@ -159,7 +155,6 @@ impl Pool {
         }
     }
 
-    /// The bytes of a filled buffer.
     pub(crate) fn buffer(&self, index: u16) -> &[u8] {
         self.entries[usize::from(index)].bytes.as_deref().unwrap_or_default()
     }

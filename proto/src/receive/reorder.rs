@@ -30,27 +30,22 @@ pub(crate) struct Arrived {
     pub(crate) payload: Piece,
     /// Where in it the first record begins, or `NO_RECORD`.
     pub(crate) first_record: u16,
-    /// When it came.
     pub(crate) at: Instant,
 }
 
-/// What became of a cell that was put in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Placed {
     /// It is the next one and nothing waits behind it: the caller reassembles it at once.
     Next,
     /// It has its place. If it filled a gap: how long cells waited behind the gap.
     Kept(Option<Duration>),
-    /// It arrived before.
     Duplicate,
     /// It was given up before.
     Late,
 }
 
-/// A lane's receiving side.
 #[derive(Debug, Default)]
 pub(crate) struct Reorder {
-    /// The number that comes out next.
     pub(super) next: u64,
     /// Cells `next`, `next + 1`, ... as far as they are here.
     waiting: VecDeque<Option<Arrived>>,
@@ -80,7 +75,6 @@ impl Reorder {
         self.waiting.capacity().saturating_sub(KEPT)
     }
 
-    /// The buffers in which cells wait.
     pub(crate) fn buffers(&self) -> impl Iterator<Item = u16> {
         self.waiting.iter().flatten().map(|cell| cell.payload.buffer)
     }
@@ -142,7 +136,6 @@ impl Reorder {
         if late { Placed::Late } else { Placed::Duplicate }
     }
 
-    /// The next cell, if it is here.
     pub(crate) fn pop(&mut self) -> Option<Arrived> {
         let cell = (*self.waiting.front()?)?;
         self.waiting.pop_front();

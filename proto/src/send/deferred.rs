@@ -25,7 +25,6 @@ const ROOMS: usize = 8;
 /// What waits for one peer: what comes at 1 Gbit/s in 16 ms, about as long as a change takes.
 const ROOM_BYTES: usize = 2 << 20;
 
-/// All frames that wait for successors.
 #[derive(Default)]
 pub(crate) struct Deferred {
     rooms: Vec<Room>,
@@ -111,7 +110,6 @@ impl Room {
 }
 
 impl Sender {
-    /// Whether frames for a peer have to wait.
     pub(super) fn is_deferred(&self, peer: u16, sessions: &Sessions) -> bool {
         !self.deferred.is_empty()
             && sessions.table().get(peer).is_some_and(|peer| self.deferred.has_room(peer.node))

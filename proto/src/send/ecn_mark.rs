@@ -11,10 +11,8 @@
 use crate::policy::classify::{IPV4, IPV6, skip_vlan_tags};
 use crate::wire::record::{ETHERNET, VNET};
 
-/// How a flow was signalled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Signalled {
-    /// By the mark.
     Marked,
     /// The frame has become so many bytes shorter, which are to be cut off its end.
     Trimmed(usize),

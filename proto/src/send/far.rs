@@ -52,7 +52,6 @@ impl HeldBack {
     }
 }
 
-/// Which way a flow moves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Move {
     Away(usize),
@@ -74,7 +73,6 @@ pub(super) struct FarLinks {
 }
 
 impl FarLinks {
-    /// These are the links to the peer.
     pub(super) fn note_choices(&mut self, choices: &[Choice]) {
         let far = choices.iter().filter(|choice| choice.is_far);
         self.distance = far.map(|choice| choice.skew).min();

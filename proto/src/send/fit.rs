@@ -59,7 +59,6 @@ impl Fit {
         self.shrinks_to.is_some_and(|(size, at)| bytes > size && now >= at)
     }
 
-    /// A change is made.
     fn spend(&mut self, now: Instant) {
         self.earned = self.earned.max(now) + CHANGE_EVERY;
     }

@@ -33,7 +33,6 @@ const BULKY: u32 = 64 * 1024;
 /// A flow, or several.
 #[derive(Clone, Copy, Debug, Default)]
 struct Entry {
-    /// When something of it was sent last.
     last: Option<Instant>,
     /// Bytes that it has sent since it was weighed.
     bytes: u32,
@@ -53,7 +52,6 @@ pub(super) struct Weights {
     pub(super) far: Option<usize>,
 }
 
-/// The lanes of all flows.
 pub(super) struct FlowLanes {
     flows: Box<[Entry]>,
     /// When each lane got something last, and when it got something for far links.
@@ -110,7 +108,6 @@ impl FlowLanes {
         (0..).take(LANES).find(|lane| is_silent(*lane) && !self.is_far(now, *lane))
     }
 
-    /// A flow has sent so many bytes to a peer.
     pub(super) fn count(&mut self, flow: u64, peer: u16, bytes: usize) {
         let entry = self.entry(flow);
         if entry.peer != peer {

@@ -16,7 +16,6 @@ use crate::send::{Around, Sender};
 use crate::time::Instant;
 use alloc::collections::VecDeque;
 
-/// What stands still.
 #[derive(Debug, Default)]
 pub(super) struct Parked {
     /// Slots that have numbers.
@@ -28,7 +27,6 @@ pub(super) struct Parked {
 }
 
 impl Parked {
-    /// Something may leave then.
     pub(super) fn wait_until(&mut self, at: Instant) {
         self.opens_at = Some(self.opens_at.map_or(at, |opens| opens.min(at)));
     }

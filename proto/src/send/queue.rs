@@ -72,7 +72,6 @@ struct Queue {
     is_closed: bool,
 }
 
-/// What a frame belongs to.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Flow {
     /// A hash of what makes the flow.
@@ -306,7 +305,6 @@ impl FairQueue {
         }
     }
 
-    /// Sends the first cell of a queue.
     fn send_cell(&mut self, index: usize, turn: &mut Turn<'_>) {
         // It is in no list during its turn.
         let flows = 1 + self.new.len() + self.old.len() + self.paused.len();

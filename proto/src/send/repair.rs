@@ -20,7 +20,6 @@ use core::ops::Range;
 const EIGHTHS: u32 = 8;
 /// The most cells that can be saved up: what a dead link can hold at 10 Gbit/s in 5 ms.
 const BURST: u32 = 4_096;
-/// A cell that is to be sent again.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Repair {
     pub(super) slot: u64,

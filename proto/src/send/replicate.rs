@@ -28,7 +28,6 @@ impl Default for Replicas {
 }
 
 impl Replicas {
-    /// The slots that wait for a link.
     pub(super) fn waiting(&self, link: u8) -> &VecDeque<u64> {
         &self.links[link]
     }

@@ -151,7 +151,6 @@ impl Ring {
         self.waiting + 2 * self.span() <= self.cells.len()
     }
 
-    /// How many slots may wait.
     pub(crate) fn waiting_max(&self) -> usize {
         (self.cells.len() / 2).min(self.cells.len() - 2 * self.span()).max(1)
     }
@@ -220,7 +219,6 @@ impl Ring {
         &self.payload(slot)[..usize::from(self.cell(slot).length)]
     }
 
-    /// The same, to be changed.
     pub(crate) fn filled_mut(&mut self, slot: u64) -> &mut [u8] {
         let length = usize::from(self.cell(slot).length);
         &mut self.slot_mut(slot)[HEADER..HEADER + length]

@@ -82,7 +82,6 @@ impl Departing {
     }
 }
 
-/// The links to choose from for a batch.
 #[derive(Debug, Default)]
 pub(super) struct Choices {
     pub(super) links: Vec<Choice>,

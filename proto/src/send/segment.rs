@@ -135,7 +135,6 @@ impl Sender {
         self.append_record(now, like, place, length, around);
     }
 
-    /// Appends the record in `scratch` to a lane.
     pub(super) fn append_record(
         &mut self,
         now: Instant,

@@ -28,7 +28,6 @@ pub struct Batch<'a> {
     pub segment: usize,
     sender: &'a Sender,
     cells: usize,
-    /// The cells, when they are sealed.
     sealed: Option<&'a [u8]>,
 }
 

@@ -28,17 +28,14 @@ const PURPOSE_STAMP: u8 = 1;
 /// Bytes that prove that their sender receives at its address.
 pub(crate) type Cookie = [u8; TAG];
 
-/// What becomes of an initiation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Admission {
     Answer,
     /// Its sender must return with a stamp of this.
     Again(Cookie),
-    /// There are too many.
     Drop,
 }
 
-/// Makes cookies and checks stamps.
 #[derive(Debug, Default)]
 pub(crate) struct Cookies {
     /// The one in use, and the one before.

@@ -62,7 +62,6 @@ impl Epoch {
 /// Epochs that count as later ones: the others are over.
 const BEYOND: u16 = 127;
 
-/// The keys of a session.
 pub(crate) struct Keyring {
     /// The peer's own key, the same for all epochs.
     peer: Option<PublicKey>,
@@ -75,7 +74,6 @@ pub(crate) struct Keyring {
     windows: Box<Numbered<[Replay; LINKS]>>,
 }
 
-/// Why a sealed cell was refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Refused {
     /// Its number was received before, or is too old to tell.
@@ -94,7 +92,6 @@ impl Keyring {
         self.peer
     }
 
-    /// The epoch of the key that seals.
     pub(crate) fn epoch(&self) -> u8 {
         self.current.number
     }

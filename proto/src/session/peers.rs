@@ -53,7 +53,6 @@ impl<T> ByPeer<T> {
         (0..).take(self.0.len())
     }
 
-    /// Each peer's, with its index.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (u16, &T)> {
         (0..).zip(&self.0).filter_map(|(index, value)| Some((index, value.as_deref()?)))
     }

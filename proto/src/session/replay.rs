@@ -7,7 +7,6 @@
 
 /// Numbers that the window covers.
 pub(crate) const WINDOW: u64 = 2_048;
-/// Bits of a word.
 const BITS: u64 = u64::BITS as u64;
 /// One word more than the window has: the one that is being filled.
 const WORDS: usize = (WINDOW / BITS) as usize + 1;
@@ -50,7 +49,6 @@ impl Replay {
     }
 }
 
-/// The word and the bit of a number.
 fn place(number: u64) -> (usize, u64) {
     (index(number / BITS), 1 << (number % BITS))
 }

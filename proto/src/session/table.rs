@@ -163,7 +163,6 @@ impl Table {
         *session = Session { former: session.former, ..Session::new(hello, session.session_in) };
     }
 
-    /// Ends a session.
     pub(crate) fn remove(&mut self, index: u16) -> Option<NodeId> {
         Some(self.slots.remove(index)?.node)
     }

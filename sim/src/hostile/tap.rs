@@ -14,12 +14,10 @@ use tabane_seal::Group;
 /// Sealed cells that were not seen on a link yet: a batch, and some control messages.
 const NOTES: usize = 256;
 
-/// A key that several hold.
 pub(crate) type Shared = Arc<Mutex<Box<dyn Key>>>;
 
 pub(crate) struct Note {
     header: [u8; HEADER],
-    /// Its full number.
     pub(crate) number: Number,
     /// Its payload, unless it carries data.
     pub(crate) payload: Vec<u8>,
@@ -135,7 +133,6 @@ impl Key for TappedKey {
     }
 }
 
-/// Seals with a key that several hold.
 pub(crate) fn seal(key: &Shared, number: Number, header: &[u8], payload: &[u8], sealed: &mut [u8]) {
     let key = key.lock().unwrap_or_else(PoisonError::into_inner);
     key.seal(number, header, payload, sealed);

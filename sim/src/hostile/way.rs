@@ -9,7 +9,6 @@ use tabane_proto::security::{Number, TAG};
 use tabane_proto::wire::cell::{HEADER, Header, Kind, LANES, LINKS, NO_RECORD, unwrap_seq, wire_seq};
 use tabane_proto::wire::hello::Hello;
 
-/// Its lanes to a node.
 #[derive(Clone, Debug, Default)]
 pub struct Lanes {
     session: u16,
@@ -28,7 +27,6 @@ pub struct Way {
     /// The number after the highest that was used, if one was.
     next: Option<u64>,
     key: Option<Shared>,
-    /// Its bundle's last hello.
     pub hello: Option<Hello>,
     /// The number received last from there, for each link.
     pub received: [u32; LINKS],
@@ -45,7 +43,6 @@ impl Way {
         self.next.is_some() && (self.epoch == 0 || self.key.is_some())
     }
 
-    /// Whether its cells are sealed.
     pub fn is_sealed(&self) -> bool {
         self.key.is_some()
     }
@@ -87,7 +84,6 @@ impl Way {
         self.cell(kind, 0, 0, NO_RECORD, payload)
     }
 
-    /// The next cell of a lane.
     pub fn data(&mut self, lanes: &mut Lanes, lane: u8, first_record: u16, payload: &[u8]) -> Vec<u8> {
         let next = &mut lanes.next[usize::from(lane)];
         let lane_seq = *next;
@@ -112,7 +108,6 @@ impl Way {
         )
     }
 
-    /// A cell of any session and number.
     pub fn cell_as(&self, (session, seq): (u16, u64), header: Header, payload: &[u8]) -> Vec<u8> {
         let header = Header { session, link_seq: wire_seq(seq), ..header };
         let mut bytes = vec![0; HEADER];
