@@ -57,17 +57,23 @@ fn rights(pid: u32) -> Result<[Rights; 2]> {
     Ok(found)
 }
 
+/// A thread gives up its rights as the first thing that it does, which may be after the daemon has answered.
 fn keeps(bundle: &Bundle<'_>, user: &str, capabilities: &str) -> Result<()> {
     let pid = bundle.pid().context("a running daemon")?;
-    for (mut found, capabilities) in rights(pid)?.into_iter().zip([capabilities, NONE]) {
+    let wanted = [capabilities, NONE].map(|capabilities| sandboxed(user, capabilities));
+    let mut found = Default::default();
+    let kept = wait_for("the rights of all threads", WITHIN, || {
+        found = rights(pid)?;
         if user == "0" {
             // Root keeps the groups that who tests has.
-            found.retain(|line| !line.starts_with("Groups:"));
-            found.insert("Groups:".to_owned());
+            for rights in &mut found {
+                rights.retain(|line| !line.starts_with("Groups:"));
+                rights.insert("Groups:".to_owned());
+            }
         }
-        ensure!(found == sandboxed(user, capabilities), "{found:?}");
-    }
-    Ok(())
+        Ok((found == wanted).then_some(()))
+    });
+    kept.with_context(|| format!("{found:?}"))
 }
 
 /// Main, log, control, two workers, and who asks NICs; and a third capability for low ports. They run ahead of applications as far as
