@@ -183,6 +183,9 @@ pub struct SealStatus {
 pub struct PathStatus {
     /// Number of the link of this node.
     pub link: u32,
+    /// Number of the link of this node whose socket it uses, where that has another number: several links of the peer end there.
+    #[serde(default)]
+    pub socket: Option<u32>,
     /// Number of the peer's link at the other end.
     pub peer_link: Option<u32>,
     /// Network interface.
@@ -249,6 +252,12 @@ pub struct KernelTraffic {
 }
 
 impl PathStatus {
+    /// Number of the link of this node over which it leads.
+    #[must_use]
+    pub fn own_link(&self) -> u32 {
+        self.socket.unwrap_or(self.link)
+    }
+
     /// Bytes of data sent, in cells and by the kernel path.
     pub fn all_sent(&self) -> u64 {
         self.bytes_sent + self.kernel.map_or(0, |kernel| kernel.bytes_sent)

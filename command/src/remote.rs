@@ -138,7 +138,7 @@ pub(crate) fn drain_link(name: &str, link: String) -> anyhow::Result<()> {
     let passed = || -> anyhow::Result<u64> {
         let status = status_of(name)?;
         let paths = status.peers.iter().flat_map(|peer| &peer.paths);
-        let paths = paths.filter(|path| path.link == u32::from(link));
+        let paths = paths.filter(|path| path.own_link() == u32::from(link));
         Ok(paths.map(|path| path.bytes_sent + path.bytes_received + path.queued_bytes).sum())
     };
     let deadline = Instant::now() + DRAINED_WITHIN;

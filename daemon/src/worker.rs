@@ -440,7 +440,9 @@ impl Worker {
     fn record_events(&mut self, now: Instant) {
         let mut changed = false;
         while let Some(event) = self.bundle.poll_event() {
-            changed = true;
+            if !core::mem::replace(&mut changed, true) {
+                self.name_twins();
+            }
             self.shared.events.record(now_ns(), self.shared.number, &event, &self.nics);
         }
         if changed {

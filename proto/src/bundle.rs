@@ -230,7 +230,7 @@ impl Bundle {
         self.links[link].full = false;
         self.sender.unpark();
         for index in self.sessions.table().indices() {
-            self.links.catch_up(link, index, &mut self.out);
+            self.links.ways(link).for_each(|link| self.links.catch_up(link, index, &mut self.out));
             self.receiver.catch_up(index, &mut self.out.outbox);
         }
     }
@@ -340,6 +340,11 @@ impl Bundle {
     /// The user states other rates for a link, for what it sends and what it receives in bits per second, or another weight, or none.
     pub fn state_link(&mut self, now: Instant, number: u8, rates: [Option<u64>; 2], weight: Option<u32>) {
         hotplug::state_link(now, number, rates, weight, &mut self.split().1);
+    }
+
+    /// The link whose socket a number stands for: another one, where several links of a peer end at that.
+    pub fn socket(&self, number: u8) -> u8 {
+        if self.has_link(number) { self.links.socket(number) } else { number }
     }
 
     /// Whether a link has this number, also one that is leaving.

@@ -7,7 +7,7 @@
 //!   greeting    the same where cells are sealed        handover   a process that another replaces
 //! ```
 
-mod greeting;
+pub(crate) mod greeting;
 pub(crate) mod handover;
 pub(crate) mod hotplug;
 pub(crate) mod membership;

@@ -38,7 +38,7 @@ mod watch;
 use crate::link::carried::Carried;
 use crate::link::health::{Change, LATELY};
 use crate::link::inbound::Inbound;
-use crate::link::nic::{Link, LinkSettings};
+use crate::link::nic::{Link, LinkSettings, Presence};
 use crate::link::outbound::Outbound;
 use crate::link::paths::Paths;
 use crate::outputs::event::{Direction, Event, Signal};
@@ -59,6 +59,8 @@ const DISTRUST: Duration = Duration::from_millis(100);
 const SUCCEEDS_FOR: Duration = Duration::from_secs(2);
 /// Of a number that no peer has.
 const NEVER: Instant = Instant::from_nanos(u64::MAX);
+#[expect(clippy::cast_possible_truncation, reason = "LINKS is 16")]
+const LINKS_U8: u8 = LINKS as u8;
 
 /// What went out over a path under these numbers may be lost.
 pub(crate) struct Lost {
@@ -101,6 +103,53 @@ impl Links {
     /// This node's links, by number.
     pub(crate) fn all(&self) -> &[Link] {
         &self.own
+    }
+
+    /// What each number leads to: of a twin, the link that it belongs to.
+    pub(crate) fn by_number(&self) -> impl Iterator<Item = &Link> + Clone {
+        by_number(&self.own)
+    }
+
+    /// The link whose socket this one uses: itself, unless it is a twin.
+    pub(crate) fn socket(&self, link: u8) -> u8 {
+        socket(&self.own, link)
+    }
+
+    /// The link and its twins.
+    pub(crate) fn ways(&self, link: u8) -> impl Iterator<Item = u8> + use<> {
+        let numbers = (0..LINKS_U8).filter(|number| usize::from(*number) < self.own.len());
+        let ways = numbers.filter(|number| self.socket(*number) == link);
+        let ways = ways.fold(0u16, |ways, number| ways | 1 << number);
+        (0..LINKS_U8).filter(move |number| ways & 1 << number != 0)
+    }
+
+    /// Our link at which the peer's link `theirs` ends, if what comes from it arrives in the socket of this one.
+    pub(crate) fn end_of(&self, theirs: u8, link: u8) -> u8 {
+        let is_twin = |own: &Link| own.presence == Presence::Twin { of: link };
+        if self.own.get(usize::from(theirs)).is_some_and(is_twin) { theirs } else { link }
+    }
+
+    /// Whether the peer's link `theirs` sends to a link that waits for whoever comes, where another of its links ends, and its number
+    /// is free here.
+    pub(crate) fn lacks_twin(&self, index: u16, (link, theirs): (u8, u8)) -> bool {
+        let settings = &self[link].settings;
+        let listens = settings.greet.is_empty() && !settings.multicast;
+        let paired = self.paths(index).map(|paths| (paths.paired[link], paths.paired_with(theirs)));
+        let is_further = matches!(paired, Some((Some(other), None)) if other != theirs);
+        listens && is_further && self.own.get(usize::from(theirs)).is_none_or(Link::is_vacant)
+    }
+
+    /// A link gets a twin for the peer's link `theirs` if that lacks one; whether it did.
+    pub(crate) fn add_twin(&mut self, now: Instant, index: u16, (link, theirs): (u8, u8)) -> bool {
+        if !self.lacks_twin(index, (link, theirs)) {
+            return false;
+        }
+        while self.own.len() <= usize::from(theirs) {
+            self.own.push(Link::none(now, Presence::Vacant));
+            self.peers.values_mut().for_each(|paths| paths.add_link(now));
+        }
+        self.own[theirs] = Link::none(now, Presence::Twin { of: link });
+        true
     }
 
     pub(crate) fn all_mut(&mut self) -> &mut [Link] {
@@ -364,7 +413,16 @@ impl Links {
     }
 
     pub(crate) fn leave_all(&mut self, now: Instant, link: u8, signal: Signal, out: &mut Outputs) {
-        self.peers.indices().for_each(|index| self.leave(now, index, link, signal, out));
+        for link in self.ways(link) {
+            self.peers.indices().for_each(|index| self.leave(now, index, link, signal, out));
+        }
+    }
+
+    /// Paths from all peers that end at this link bring nothing more.
+    pub(crate) fn stop_all(&mut self, now: Instant, link: u8, signal: (Signal, bool), out: &mut Outputs) {
+        for link in self.ways(link) {
+            self.peers.indices().for_each(|index| self.stop_receiving_at(now, index, link, signal, out));
+        }
     }
 
     /// The path from the peer that ends at this link brings nothing more; `lingers`: it still brings what was sent before.
@@ -410,6 +468,18 @@ impl Links {
         self.stop_receiving(now, index, theirs, signal, out);
     }
 
+    /// A link leads to no link of any peer any more.
+    pub(crate) fn unpair_all(&mut self, link: u8) {
+        for link in self.ways(link) {
+            self.peers.indices().for_each(|index| self.unpair(index, link));
+        }
+    }
+
+    /// The numbers of a link and of its twins are free.
+    pub(crate) fn vacate(&mut self, link: u8) {
+        self.ways(link).for_each(|way| self.own[way].presence = Presence::Vacant);
+    }
+
     /// A link leads to no link of the peer any more.
     pub(crate) fn unpair(&mut self, index: u16, link: u8) {
         let Some(paths) = self.paths_mut(index) else { return };
@@ -440,12 +510,24 @@ impl Index<u8> for Links {
     type Output = Link;
 
     fn index(&self, link: u8) -> &Link {
-        &self.own[link]
+        &self.own[self.socket(link)]
     }
 }
 
 impl IndexMut<u8> for Links {
     fn index_mut(&mut self, link: u8) -> &mut Link {
+        let link = self.socket(link);
         &mut self.own[link]
     }
+}
+
+fn socket(own: &Numbered<Vec<Link>>, link: u8) -> u8 {
+    match own[link].presence {
+        Presence::Twin { of } => of,
+        _ => link,
+    }
+}
+
+fn by_number(own: &Numbered<Vec<Link>>) -> impl Iterator<Item = &Link> + Clone {
+    (0..).take(own.len()).map(|number| &own[socket(own, number)])
 }

@@ -27,7 +27,7 @@ pub(super) fn gather(subject: &Subject, bundle: Option<&Bundle>) -> Vec<Way> {
     let mut ways = Vec::new();
     for peer in bundle.iter().flat_map(|bundle| &bundle.peers) {
         for path in &peer.paths {
-            let link = subject.links.iter().find(|link| link.number == path.link);
+            let link = subject.links.iter().find(|link| link.number == path.own_link());
             let (Some(link), Some(end)) = (link, endpoint(&path.endpoint)) else { continue };
             let (Medium::Addresses(Some(local)), IpAddr::V4(_)) = (link.medium, end.ip()) else { continue };
             let (Ok(nic), Ok(back)) = (netlink::nic(&link.nic), netlink::route_to(end.ip(), local)) else {

@@ -8,6 +8,7 @@ use std::sync::mpsc::Sender;
 
 use tabane_config::address::GROUP;
 use tabane_io::{AnyLink, Interest, Poll};
+use tabane_proto::wire::cell::LINKS;
 use tabane_proto::{Instant, LinkSettings};
 
 use super::Worker;
@@ -100,6 +101,17 @@ impl Worker {
         }
         self.links[number] = Some(link);
         self.nics[number] = nic;
+    }
+
+    /// A link at which several of a peer's links end has further numbers, which have its name.
+    pub(super) fn name_twins(&mut self) {
+        for link in (0..).take(LINKS) {
+            let (number, socket) = (usize::from(link), usize::from(self.bundle.socket(link)));
+            if socket != number && self.nics.get(number) != self.nics.get(socket) {
+                self.nics.resize(self.nics.len().max(number + 1), String::new());
+                self.nics[number] = self.nics[socket].clone();
+            }
+        }
     }
 
     /// Removes a link; `gone` is signalled when its socket is closed.

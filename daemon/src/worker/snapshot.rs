@@ -162,9 +162,10 @@ fn micros(duration: std::time::Duration) -> u64 {
 
 fn path_status(path: &tabane_proto::PathStatus, links: &[LinkStatus]) -> PathStatus {
     let state = |up: bool| if up { PathState::Up } else { PathState::Down };
-    let link = links.iter().find(|link| link.link == u32::from(path.link));
+    let link = links.iter().find(|link| link.link == u32::from(path.socket));
     PathStatus {
         link: path.link.into(),
+        socket: Some(path.socket).filter(|socket| *socket != path.link).map(u32::from),
         peer_link: path.peer_link.map(u32::from),
         nic: link.map_or(String::new(), |link| link.nic.clone()),
         endpoint: path.endpoint.to_string(),

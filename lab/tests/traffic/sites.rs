@@ -9,6 +9,8 @@
 //! Site `a` is set up as docs/two-sites.md says: a table of routes for each uplink, chosen by the source address, with a
 //! strict reverse path filter.
 
+use std::collections::BTreeSet;
+
 use tabane_kit::prerequisites::CONNTRACK;
 use tabane_kit::sandbox::Hosts;
 use tabane_kit::status::paths_up;
@@ -29,8 +31,9 @@ pub(crate) fn cases() -> Vec<Case> {
     vec![
         Case::new("two_sites_carry_on_when_nat_takes_other_ports", NAT, ports),
         Case::new("two_sites_behind_nat_reach_each_other_through_a_third", NAT, relayed),
+        Case::new("two_uplinks_to_a_site_of_one_address_are_two_links", NAT, || one_address([7420; LINKS])),
         // Exercises: link.port =
-        Case::new("two_uplinks_to_a_site_of_one_address_are_two_links", NAT, one_address),
+        Case::new("two_uplinks_to_a_site_of_two_ports_are_two_links", NAT, || one_address([7420, 7430])),
         Case::new("a_peer_whose_address_and_name_change_is_back_within_5_s", NAT, renamed),
     ]
 }
@@ -181,9 +184,9 @@ fn change_ports(
     Ok((gap, lost.with_context(|| pings.last_words())?))
 }
 
-/// The second site has one NIC with one address, and a link for each uplink of the first all the same, at a port of its own. A dead
-/// uplink costs no byte.
-fn one_address() -> Result<()> {
+/// The second site has one NIC with one address, and a link at each of these ports. Data takes both uplinks of the first one, there and
+/// back, and a dead uplink costs no byte.
+fn one_address(ports: [u16; LINKS]) -> Result<()> {
     let sites = lay(&["a1"])?;
     let (a, b) = (&sites.ends[0], &sites.ends[1]);
     // Both routers lead to one network.
@@ -197,9 +200,10 @@ fn one_address() -> Result<()> {
     }
     b.ip("link set wan0 up")?;
     b.ip(&format!("address add {}/24 dev wan0", uplink(1, 0)))?;
-    let greeting =
-        [(0, 7420), (1, 7430)].map(|(link, port)| format!("{},peer={}:{port}", nic(link), uplink(1, 0)));
-    let listening = [7420, 7430].map(|port| format!("wan0,local={},port={port}", uplink(1, 0)));
+    let greeting = [0, 1].map(|link| format!("{},peer={}:{}", nic(link), uplink(1, 0), ports[link]));
+    let listening: BTreeSet<_> =
+        ports.iter().map(|port| format!("wan0,local={},port={port}", uplink(1, 0))).collect();
+    let listening: Vec<_> = listening.into_iter().collect();
     let options = options()?;
     let mut bundles =
         vec![Bundle::start(a, 0, &greeting, &options)?, Bundle::start(b, 1, &listening, &options)?];
@@ -218,6 +222,9 @@ fn one_address() -> Result<()> {
         more(&transfer, FILE, BACK_WITHIN)?;
         swallow("delete")?;
         let gap = whole(transfer)?.gaps.longest_within(since, since + 1_000_000_000).length;
+        let sent: Vec<_> =
+            bundles[from].status()?.peers[0].paths.iter().map(|path| path.bytes_sent).collect();
+        ensure!(sent.iter().all(|bytes| *bytes > FILE / 10), "bytes by each uplink: {sent:?}");
         println!("uplink {from} of two to one address dies: outage {gap:?}");
         ready(&mut bundles, LINKS)?;
     }

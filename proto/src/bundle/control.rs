@@ -27,6 +27,7 @@ impl Bundle {
                 paths.outbound[link].mark_carried(now, sent);
             }
             self.spoken = Some(Spoken { control, link, bytes: length, numbered });
+            let link = self.links.socket(link);
             return Some(ControlMessage { link, to, bytes: self.out.outbox.written(length) });
         }
     }

@@ -4,6 +4,7 @@
 //! Invariant: nothing of a cell counts before the core has opened it.
 
 use crate::bundle::Bundle;
+use crate::group::greeting::ask;
 use crate::group::{Group, Parts};
 use crate::receive::pool::{Buffer, Piece};
 use crate::session::Origin;
@@ -50,6 +51,7 @@ impl Bundle {
             Err(Malformed::Version) => return Err(Group::handle_other_version(now, cell, &mut parts)),
             header => header?,
         };
+        let origin = Origin { link: parts.links.end_of(header.link, origin.link), ..origin };
         if parts.sessions.is_sealing() && header.epoch == 0 {
             return group.handle_unsealed(now, origin, header.kind, cell, &mut parts);
         }
@@ -88,6 +90,9 @@ impl Bundle {
                 let heartbeat = Heartbeat::parse(payload)?;
                 if self.account(now, origin.link, peer, header, 0) {
                     self.links.follow(origin, peer, header);
+                    if self.links.add_twin(now, peer, (origin.link, header.link)) {
+                        ask(now, peer, (header.link, origin.from), &mut self.links, &mut self.out);
+                    }
                     if heartbeat.padding > 0 {
                         self.links.note_probe(peer, header);
                     }

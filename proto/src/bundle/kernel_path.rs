@@ -205,7 +205,7 @@ fn arriving(paths: &Paths) -> u16 {
 
 /// The paths to a peer. Data takes those that are up, and that it avoids least.
 fn ways<'a>(paths: &'a Paths, links: &'a Links) -> impl Iterator<Item = Way<'a>> {
-    let all = paths.outbound.iter().zip(links.all()).zip(0..);
+    let all = paths.outbound.iter().zip(links.by_number()).zip(0..);
     let avoidance = |path: &Outbound, link: &Link| path.is_up().then(|| path.avoidance(&link.settings));
     let least = all.clone().filter_map(|((path, link), _)| avoidance(path, link)).min();
     all.map(move |((path, link), number)| {

@@ -32,6 +32,8 @@ pub struct LinkStatus {
 pub struct PathStatus {
     /// Our link.
     pub link: u8,
+    /// The link whose socket it uses: another one, where several links of the peer end at that.
+    pub socket: u8,
     /// The peer's link at its other end, once that is known.
     pub peer_link: Option<u8>,
     /// Where the peer listens.
@@ -181,11 +183,12 @@ impl Bundle {
                 sealed,
                 key,
             };
-            let links = paths.outbound.iter().zip(&*paths.paired).zip(self.links.all()).zip(0..);
+            let links = paths.outbound.iter().zip(&*paths.paired).zip(self.links.by_number()).zip(0..);
             let links = links.filter_map(|(((path, paired), link), number)| {
                 let inbound = paired.map(|paired| &paths.inbound[paired]);
                 Some(PathStatus {
                     link: number,
+                    socket: self.links.socket(number),
                     peer_link: *paired,
                     endpoint: path.end.endpoint?,
                     sending: path.is_up(),

@@ -256,8 +256,13 @@ fn whom_to_ask(now: Instant, index: u16, origin: Origin, hello: &Hello, links: &
     let works =
         path.is_up() && path.end.endpoint.is_some() && paired.is_some_and(|theirs| health(theirs).is_up());
     let pause = if works { ASK_RARELY } else { ASK_EVERY };
+    let lacks_twin = links.lacks_twin(index, (origin.link, hello.link));
+    let pause = if lacks_twin { ASK_EVERY } else { pause };
     if path.end.asked.is_some_and(|(_, at)| now.since(at) < pause) {
         return None;
+    }
+    if lacks_twin {
+        return Some(origin.from);
     }
     let prefers = hello.link == origin.link && paired != Some(hello.link);
     let received = |theirs: u8| now.since(health(theirs).last_received()) <= FORGET_AFTER;
@@ -274,7 +279,13 @@ fn whom_to_ask(now: Instant, index: u16, origin: Origin, hello: &Hello, links: &
 }
 
 /// Asks a peer for a hello on a link.
-fn ask(now: Instant, index: u16, (link, to): (u8, SocketAddr), links: &mut Links, out: &mut Outputs) {
+pub(crate) fn ask(
+    now: Instant,
+    index: u16,
+    (link, to): (u8, SocketAddr),
+    links: &mut Links,
+    out: &mut Outputs,
+) {
     let Some(paths) = links.paths_mut(index) else { return };
     let path = &mut paths.outbound[link];
     (path.end.asked, path.end.outdated) = (Some((to, now)), true);

@@ -97,12 +97,12 @@ impl Group {
     pub(crate) fn drain(&mut self, now: Instant, parts: &mut Parts<'_>) {
         self.handover.drains = true;
         self.handover.received = now;
-        queue_hellos(parts, |_| true);
+        queue_hellos(parts, None);
     }
 
     pub(crate) fn resume(&mut self, parts: &mut Parts<'_>) {
         self.handover.drains = false;
-        queue_hellos(parts, |_| true);
+        queue_hellos(parts, None);
     }
 
     /// A peer pauses. Returns whether memory was set aside for its frames: as often as it has pauses left.

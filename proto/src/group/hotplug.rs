@@ -36,10 +36,8 @@ pub(crate) fn remove_link(now: Instant, number: u8, parts: &mut Parts<'_>) {
     link.carrier = false;
     link.full = false;
     bid_farewell(now, number, parts);
-    for index in parts.sessions.table().indices() {
-        parts.links.leave(now, index, number, Signal::Removed, parts.out);
-        parts.links.stop_receiving_at(now, index, number, (Signal::Removed, true), parts.out);
-    }
+    parts.links.leave_all(now, number, Signal::Removed, parts.out);
+    parts.links.stop_all(now, number, (Signal::Removed, true), parts.out);
     parts.fit_cells();
 }
 
@@ -47,11 +45,9 @@ pub(crate) fn replace_link(now: Instant, number: u8, settings: LinkSettings, par
     if parts.links.member_mut(number).is_none() {
         return;
     }
-    for index in parts.sessions.table().indices() {
-        parts.links.leave(now, index, number, Signal::Carrier, parts.out);
-        parts.links.unpair(index, number);
-    }
-    parts.sessions.forget_link(number);
+    parts.links.leave_all(now, number, Signal::Carrier, parts.out);
+    parts.links.unpair_all(number);
+    parts.links.ways(number).for_each(|way| parts.sessions.forget_link(way));
     parts.links[number] = Link::new(now, settings);
     parts.fit_cells();
 }
@@ -63,10 +59,10 @@ pub(crate) fn resize_link(now: Instant, number: u8, cell_max: u16, parts: &mut P
     link.settings.cell_max = cell_max;
     link.greet_at = now;
     let takes_cells = link.takes_cells();
-    queue_hellos(parts, |link| link == number);
-    for index in parts.sessions.table().indices().filter(|_| !takes_cells) {
-        parts.links.leave(now, index, number, Signal::TooSmall, parts.out);
-        parts.links.stop_receiving_at(now, index, number, (Signal::TooSmall, false), parts.out);
+    queue_hellos(parts, Some(number));
+    if !takes_cells {
+        parts.links.leave_all(now, number, Signal::TooSmall, parts.out);
+        parts.links.stop_all(now, number, (Signal::TooSmall, false), parts.out);
     }
     parts.fit_cells();
 }
@@ -78,7 +74,7 @@ pub(crate) fn drain_link(now: Instant, number: u8, drained: bool, parts: &mut Pa
     };
     link.settings.drained = drained;
     link.greet_at = now;
-    queue_hellos(parts, |link| link == number);
+    queue_hellos(parts, Some(number));
     parts.sender.unpark();
 }
 
@@ -96,7 +92,7 @@ pub(crate) fn state_link(
     link.state(rates, weight);
     if is_news {
         link.greet_at = now;
-        queue_hellos(parts, |link| link == number);
+        queue_hellos(parts, Some(number));
     }
     parts.sender.unpark();
 }
@@ -121,28 +117,32 @@ fn bid_farewell(now: Instant, number: u8, parts: &mut Parts<'_>) {
         link.greet_at = until.min(now + FAREWELL_EVERY);
     }
     for index in sessions.table().indices() {
-        let paths = links.paths(index);
-        if let Some(to) = paths.and_then(|paths| paths.outbound[number].end.endpoint) {
-            out.outbox.push(Control::Farewell { link: number, peer: index, to });
+        let Some(paths) = links.paths(index) else { continue };
+        for link in links.ways(number) {
+            let to = paths.outbound[link].end.endpoint;
+            out.outbox.extend(to.map(|to| Control::Farewell { link, peer: index, to }).into_iter());
         }
     }
 }
 
 fn vacate(number: u8, parts: &mut Parts<'_>) {
-    parts.links[number].presence = Presence::Vacant;
-    parts.sessions.forget_link(number);
-    for index in parts.sessions.table().indices() {
-        parts.links.unpair(index, number);
-    }
+    parts.links.unpair_all(number);
+    parts.links.ways(number).for_each(|way| parts.sessions.forget_link(way));
+    parts.links.vacate(number);
 }
 
-/// Queues hellos to the peers on these links: something about this node is new.
-pub(super) fn queue_hellos(parts: &mut Parts<'_>, over: impl Fn(u8) -> bool) {
+/// Queues hellos to the peers on this link, or on all: something about this node is new.
+pub(super) fn queue_hellos(parts: &mut Parts<'_>, over: Option<u8>) {
     let Parts { sessions, links, out, .. } = parts;
     for index in sessions.table().indices() {
         let is_joined = sessions.table().get(index).is_some_and(|session| session.is_joined());
         let Some(paths) = links.paths(index).filter(|_| is_joined) else { continue };
-        for (path, link) in paths.outbound.iter().zip(0..).filter(|(_, link)| over(*link)) {
+        for (path, link) in paths
+            .outbound
+            .iter()
+            .zip(0..)
+            .filter(|(_, link)| over.is_none_or(|over| links.socket(*link) == over))
+        {
             let answer = |to| Control::Answer { link, peer: index, to };
             out.outbox.extend(path.end.endpoint.map(answer).into_iter());
         }

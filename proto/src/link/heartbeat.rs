@@ -3,7 +3,6 @@
 //! Beside the path. Heartbeats go over every link of a peer as [`crate::link::heartbeat_pacing`] says, and at once when a
 //! judgement has changed.
 
-use crate::link::Links;
 use crate::link::black_hole::{JITTER_PARTS, OVERDUE_AFTER};
 use crate::link::congestion::Arrived;
 use crate::link::health::{ALL_SILENT_FOR, HEARTBEAT_BUSY, HEARTBEAT_QUIET};
@@ -12,6 +11,7 @@ use crate::link::nic::Link;
 use crate::link::outbound::{ESTIMATE_MAX, Standing};
 use crate::link::path_mtu::Finding;
 use crate::link::paths::Reach;
+use crate::link::{Links, by_number};
 use crate::outputs::event::{Direction, Event, Signal};
 use crate::outputs::{Control, Outbox, Outputs, Written};
 use crate::security::Number;
@@ -56,7 +56,7 @@ impl Links {
             // As [`Self::paths_mut`], which touched it already: `own` is read meanwhile.
             let Some(paths) = self.peers.get_mut(index) else { continue };
             let turn = paths.turn;
-            for ((path, state), link) in paths.outbound.iter_mut().zip(&*self.own).zip(0..) {
+            for ((path, state), link) in paths.outbound.iter_mut().zip(by_number(&self.own)).zip(0..) {
                 if path.end.endpoint.is_none() || !state.carries() {
                     continue;
                 }

@@ -69,6 +69,11 @@ pub(crate) enum Presence {
     },
     /// Its number is free.
     Vacant,
+    /// It is a further way over another link, for those links of peers that have its number: all else is that link's.
+    Twin {
+        /// The other link.
+        of: u8,
+    },
 }
 
 pub(crate) struct Link {
@@ -106,6 +111,11 @@ impl Link {
             ceiling,
             load: NicLoad::default(),
         }
+    }
+
+    /// What stands at a number that no link of the user's has.
+    pub(crate) fn none(now: Instant, presence: Presence) -> Self {
+        Self { presence, carrier: false, ..Self::new(now, LinkSettings::new(0)) }
     }
 
     /// The user states another rate, for what is sent and what is received, or weight, or none.

@@ -100,7 +100,7 @@ impl Receiver {
         if lanes.missing.gaps().is_empty() {
             return None;
         }
-        let paths = links.paths(index)?.outbound.iter().zip(links.all()).zip(0u8..);
+        let paths = links.paths(index)?.outbound.iter().zip(links.by_number()).zip(0u8..);
         let up = paths.filter(|((path, link), _)| path.is_up() && path.end.endpoint.is_some() && !link.full);
         let rank = |path: &Outbound, link: &Link| (path.is_drained(&link.settings), link.queue.queued());
         let shortest = up.min_by_key(|((path, link), number)| (Some(*number) == after, rank(path, link)));

@@ -250,7 +250,7 @@ impl Sender {
         // A cell that is too long for the only path that is up is not worth waiting for.
         let best = paths.outbound.iter().map(|path| path.standing).max().unwrap_or_default();
         let usable = |path: &Outbound| path.standing == best && best != Standing::Down;
-        let ways = paths.outbound.iter().zip(around.links.all()).zip(0..);
+        let ways = paths.outbound.iter().zip(around.links.by_number()).zip(0..);
         let ways = ways.filter(|((path, link), _)| takes(path, link) && usable(path));
         let avoidance = |path: &Outbound, link: &Link| path.avoidance(&link.settings);
         let least = ways.clone().map(|((path, link), _)| avoidance(path, link)).min();

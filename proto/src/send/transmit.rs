@@ -106,7 +106,7 @@ impl Sender {
         self.flight = Some(Flight { peer: index, link, cells, bytes, source, treatment });
         let sessions: &Sessions = around.sessions;
         let sealed = sessions.is_sealing().then(|| sessions.sealed(bytes));
-        Some(Batch { link, to, segment, sender: self, cells, sealed })
+        Some(Batch { link: around.links.socket(link), to, segment, sender: self, cells, sealed })
     }
 
     /// Writes the headers of the first cells of `run`, and seals them; returns how many bytes they are without tags.

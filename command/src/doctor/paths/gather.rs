@@ -29,7 +29,7 @@ pub(in crate::doctor) fn gather(
         let earlier = before.peers.iter().find(|other| other.node == peer.node);
         for path in &peer.paths {
             let earlier = earlier.and_then(|peer| peer.paths.iter().find(|other| other.link == path.link));
-            let Some(link) = link_of(path.link) else { continue };
+            let Some(link) = link_of(path.own_link()) else { continue };
             let mut facts = between(earlier.unwrap_or(path), path, &peer.name, after);
             (facts.arrives, facts.port) = (arrives(link), link.port);
             facts.is_explained = explained.loss.contains(&path.nic);
@@ -43,7 +43,8 @@ pub(in crate::doctor) fn gather(
             paths.push(facts);
         }
     }
-    let seen: BTreeSet<u32> = after.peers.iter().flat_map(|peer| &peer.paths).map(|path| path.link).collect();
+    let seen: BTreeSet<u32> =
+        after.peers.iter().flat_map(|peer| &peer.paths).map(PathStatus::own_link).collect();
     let silent = subject
         .links
         .iter()

@@ -2,6 +2,7 @@
 
 use super::pair::{Pair, Sent, address};
 use super::*;
+use crate::group::hotplug::GRACE;
 use crate::link::health::HEARTBEAT_QUIET;
 use core::time::Duration;
 use tabane_seal::Cipher;
@@ -65,4 +66,53 @@ fn another_endpoint_is_greeted_at_once() {
     };
     assert_eq!(greeted(&mut pair, former), [core::net::IpAddr::from(former)]);
     assert_eq!(greeted(&mut pair, later), [core::net::IpAddr::from(later)]);
+}
+
+/// The second node has one link, to which both links of the first one send: each ends at a number of its own there, so data takes both
+/// ways back, too. A link of the first one that goes and comes finds its end again.
+#[test]
+fn a_link_that_listens_has_an_end_for_each_link_of_a_peer() {
+    let mut pair = Pair::new(Cipher::Aes256Gcm);
+    let now = pair.now;
+    pair.nodes[1].remove_link(now, 1);
+    pair.pass(GRACE);
+    pair.nodes[0].set_greeted(now, 1, [address(1, 0)].to_vec());
+    let pass = |pair: &mut Pair| {
+        pair.now = pair.now + HEARTBEAT_QUIET;
+        let mut returned = [0; 2];
+        for node in [0, 1, 0, 1] {
+            for mut sent in pair.sent_by(node) {
+                let from = address(node, if node == 0 { sent.link } else { 0 });
+                assert!(node == 0 || sent.link == 0, "it has one socket");
+                sent.link = if node == 0 { 0 } else { u8::from(sent.to == address(0, 1)) };
+                returned[usize::from(sent.link)] += u32::from(node == 1);
+                pair.deliver_from(&sent, from);
+            }
+        }
+        returned
+    };
+    let both_up = |pair: &Pair| {
+        let ends = |node: usize| pair.nodes[node].links.paths(0).expect("a peer").outbound.iter();
+        [0, 1].map(|node| ends(node).filter(|path| path.is_up()).count()) == [2, 2]
+    };
+    assert!((0..100).any(|_| {
+        pass(&mut pair);
+        both_up(&pair)
+    }));
+    let wanted: Vec<_> = (0..40).map(|fill| pair.read(1, 1_000, fill)).collect();
+    let returned = pass(&mut pair);
+    assert!(returned.iter().all(|cells| *cells >= 10), "cells by each link: {returned:?}");
+    assert_eq!(pair.delivered[0], wanted);
+    let sockets: Vec<_> =
+        pair.nodes[1].peers().flat_map(|(_, paths)| paths).map(|path| (path.link, path.socket)).collect();
+    assert_eq!(sockets, [(0, 0), (1, 0)]);
+
+    let now = pair.now;
+    pair.nodes[1].handle_carrier(now, 0, false);
+    pair.nodes[1].handle_carrier(now, 0, true);
+    assert!(!both_up(&pair), "the carrier is that of both");
+    assert!((0..200).any(|_| {
+        pass(&mut pair);
+        both_up(&pair)
+    }));
 }

@@ -25,6 +25,7 @@ pub(crate) struct Pair {
 pub(crate) struct Sent {
     pub(crate) from: usize,
     pub(crate) link: u8,
+    pub(crate) to: SocketAddr,
     pub(crate) bytes: Vec<u8>,
 }
 
@@ -66,15 +67,17 @@ impl Pair {
         let mut sent = Vec::new();
         bundle.handle_timeout(self.now);
         while let Some(message) = bundle.poll_control(self.now) {
-            if message.to.is_some() {
-                sent.push(Sent { from: node, link: message.link, bytes: message.bytes.to_vec() });
+            if let Some(to) = message.to {
+                sent.push(Sent { from: node, link: message.link, to, bytes: message.bytes.to_vec() });
             }
         }
         while let Some(batch) = bundle.poll_batch(self.now) {
             assert_eq!(batch.slices().count(), 1, "a sealed batch is one piece");
             let bytes = batch.slices().flatten().copied().collect::<Vec<_>>();
             let cells = bytes.chunks(batch.segment);
-            sent.extend(cells.map(|cell| Sent { from: node, link: batch.link, bytes: cell.to_vec() }));
+            let sent_cell =
+                |cell: &[u8]| Sent { from: node, link: batch.link, to: batch.to, bytes: cell.to_vec() };
+            sent.extend(cells.map(sent_cell));
             bundle.handle_sent(self.now, Outcome::Sent);
         }
         sent

@@ -1,6 +1,6 @@
 //! Two bundles with real keys: they send sealed cells, and refuse all others.
 
-use super::pair::{LINK_COUNT, Pair, Sent, session};
+use super::pair::{LINK_COUNT, Pair, Sent, address, session};
 use super::*;
 use crate::link::health::HEARTBEAT_QUIET;
 use crate::wire::cell::Kind;
@@ -105,7 +105,7 @@ fn what_is_not_sealed_is_refused() {
         let mut bytes = vec![0; 100];
         Header { block_offset: 0, ..Header::new(kind, 0, session, seq) }.emit(&mut bytes);
         let received = pair.received(1);
-        pair.deliver(&Sent { from: 0, link: 0, bytes });
+        pair.deliver(&Sent { from: 0, link: 0, to: address(1, 0), bytes });
         assert_eq!(pair.received(1), received);
     }
     let counters = *pair.nodes[1].counters();
@@ -217,7 +217,11 @@ fn say(pair: &mut Pair, outcomes: [Outcome; LINK_COUNT as usize]) -> Vec<(Sent, 
         let (link, outcome) = (message.link, outcomes[usize::from(message.link)]);
         if message.to.is_some() {
             let kind = Header::parse(message.bytes).unwrap().kind;
-            said.push((Sent { from: 0, link, bytes: message.bytes.to_vec() }, kind, outcome));
+            said.push((
+                Sent { from: 0, link, to: address(1, link), bytes: message.bytes.to_vec() },
+                kind,
+                outcome,
+            ));
         }
         pair.nodes[0].handle_control_sent(outcome);
     }
