@@ -3,7 +3,7 @@
 //! Sources of the page `docs/reference/events.md`; `docs/events.md` has an example of each.
 
 /// Each kind and its meaning.
-pub const KINDS: [(&str, &str); 31] = [
+pub const KINDS: [(&str, &str); 32] = [
     ("device-gone", "Somebody deleted the bundle's device; the daemon ends with exit code 1."),
     ("peer-joined", "A peer answered."),
     ("peer-left", "A peer has been silent for 10 s, or was restarted."),
@@ -18,6 +18,7 @@ pub const KINDS: [(&str, &str); 31] = [
     ("link-suspect", "A link loses so much that data avoids it as long as another one is better."),
     ("link-trusted", "A link that was suspect is used again."),
     ("path-mtu", "What a path carries has been found, and it is not what was known."),
+    ("segments-lost", "What leaves by one call for the NIC to segment is lost, and single datagrams arrive."),
     ("link-drained", "Data takes other links as long as one is up; with `peer`, the peer drains its end."),
     ("link-resumed", "A link is drained no longer."),
     ("link-set", "The rate, the weight or the peers of a link have changed."),

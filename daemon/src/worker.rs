@@ -24,7 +24,7 @@ use std::time::Duration;
 use tabane_engine::fragments::Fragments;
 use tabane_engine::receive::{self, Moved, Receive};
 use tabane_io::{AnyLink, Bounce, Interest, PIECES, Poll, ReceiveBuffer, Sent, TapQueue, Waker, now_ns, tap};
-use tabane_proto::{Buffer, Bundle, Instant, Outcome};
+use tabane_proto::{Buffer, Bundle, Event, Instant, Outcome};
 
 use crate::events::EventLog;
 use crate::machine::device::Device;
@@ -444,6 +444,11 @@ impl Worker {
                 self.name_twins();
             }
             self.shared.events.record(now_ns(), self.shared.number, &event, &self.nics);
+            if let Event::RunsLost { link, .. } = event
+                && let Some(link) = &mut self.links[usize::from(self.bundle.socket(link))]
+            {
+                link.io.distrust_runs();
+            }
         }
         if changed {
             self.shared.device.follow_reach(now, self.shared.number, &self.bundle);

@@ -93,6 +93,9 @@ pub trait Link: AsFd {
     /// The address that peers know this end by.
     fn local_addr(&self) -> SocketAddr;
 
+    /// Runs were lost on the way, and single datagrams were not: for a while each datagram leaves by itself.
+    fn distrust_runs(&mut self) {}
+
     /// The next change of what the kernel offers to this link, for the log. Ask after a burst of
     /// work, not per frame.
     fn take_notice(&mut self) -> Option<Notice> {

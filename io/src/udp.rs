@@ -211,6 +211,10 @@ impl Link for UdpLink {
         self.local
     }
 
+    fn distrust_runs(&mut self) {
+        self.gso.refuse();
+    }
+
     fn take_notice(&mut self) -> Option<Notice> {
         (!self.notices.is_empty()).then(|| self.notices.remove(0))
     }

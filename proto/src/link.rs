@@ -46,9 +46,10 @@ use crate::outputs::{Control, Outputs};
 use crate::session::Origin;
 use crate::session::peers::ByPeer;
 use crate::time::Instant;
-use crate::wire::cell::{Header, Kind, LINKS, wire_seq};
+use crate::wire::cell::{Header, Kind, LINKS, unwrap_seq, wire_seq};
 use crate::wire::hello::NodeId;
 use crate::wire::numbered::Numbered;
+use crate::wire::repair::Request;
 use alloc::vec::Vec;
 use core::ops::{Index, IndexMut, Range};
 use core::time::Duration;
@@ -487,6 +488,18 @@ impl Links {
             paths.inbound[theirs].lingers = false;
         }
         paths.outbound[link].withdraw();
+    }
+
+    /// The peer asks for what it misses.
+    pub(crate) fn handle_missing(&mut self, now: Instant, index: u16, request: &Request, out: &mut Outputs) {
+        let Some(paths) = self.paths_mut(index) else { return };
+        for gap in request.gaps() {
+            let Some(path) = paths.outbound.get_mut(usize::from(gap.link)) else { continue };
+            let Some(first) = unwrap_seq(gap.first, path.numbers.next()) else { continue };
+            if path.handle_missing(now, &(first..first + u64::from(gap.count))) {
+                out.events.log(Event::RunsLost { peer: paths.node, link: gap.link });
+            }
+        }
     }
 
     /// A link takes cells again: the heartbeat that it did not take comes first.

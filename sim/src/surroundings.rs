@@ -241,6 +241,7 @@ impl fmt::Display for Words<'_, tabane_proto::Event> {
             Event::LinkSuspect { peer, link, lost } => {
                 write!(out, "LINK {link} to {peer} suspect, loses {lost}/10000")
             }
+            Event::RunsLost { peer, link } => write!(out, "LINK {link} to {peer} loses what leaves together"),
             Event::LinkDrained { peer, link } => write!(out, "{peer} drains its end of link {link}"),
             Event::LinkResumed { peer, link } => {
                 write!(out, "{peer} does not drain its end of link {link} any more")

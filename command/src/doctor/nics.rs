@@ -217,7 +217,7 @@ fn judge_offloads(nic: &Nic, state: &State, area: &mut Area) {
     let can_segment = !off(state.checksums);
     if let Some((sends, receives)) = nic.batches {
         area.find((!sends && can_segment).then(|| {
-            let mend = format!("ethtool -K {name} tx on gso on (and no `--no-gso`, no `gso = false`)");
+            let mend = format!("ethtool -K {name} tx on gso on (and no `--no-gso`, no `gso = false`, no filter that drops long frames)");
             let costs = "each cell takes a system call: about three times the processor time of sending";
             Finding::new("gso-off", "the bundle sends each cell by itself", costs, mend).about(name)
         }));

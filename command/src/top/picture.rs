@@ -279,7 +279,9 @@ fn health(status: &Status, history: &History) -> Vec<Sign> {
 fn happened(event: &Entry, now_ns: u64) -> Event {
     let level = match event.what.as_str() {
         "link-down" | "peer-left" | "peer-expired" | "device-gone" | "nic-gone" => Level::Bad,
-        "link-suspect" | "peer-refused" | "path-mtu" | "name-failed" | "skipped" => Level::Warning,
+        "link-suspect" | "peer-refused" | "path-mtu" | "segments-lost" | "name-failed" | "skipped" => {
+            Level::Warning
+        }
         _ => Level::Good,
     };
     Event {

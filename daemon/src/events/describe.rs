@@ -43,6 +43,14 @@ pub(super) fn describe(event: &Event, nics: &[String]) -> Entry {
         Event::PathMtu { peer, link, packet, nic } => {
             carrying(about("path-mtu", peer, String::new()), *link, (*packet, *nic), nics)
         }
+        Event::RunsLost { peer, link } => {
+            let entry = on_link(about("segments-lost", peer, String::new()), *link, Direction::Sending, nics);
+            let detail = format!(
+                "{}: what leaves as one frame for the NIC to segment is lost; for a while cells leave one by one",
+                entry.detail
+            );
+            Entry { detail, ..entry }
+        }
     }
 }
 
@@ -204,6 +212,7 @@ mod tests {
             down(0, sending, Signal::SendError),
             Event::LinkSuspect { peer, link: 1, lost: 1_460 },
             Event::PathMtu { peer, link: 1, packet: 1_400, nic: 1_500 },
+            Event::RunsLost { peer, link: 1 },
             Event::LinkDrained { peer, link: 1 },
             Event::LinkResumed { peer, link: 1 },
         ]

@@ -210,7 +210,7 @@ impl Gso {
         self.usable_at(now_ns)
     }
 
-    /// The NIC refused a run that it then took as single datagrams.
+    /// The NIC refused a run that it then took as single datagrams, or swallows runs.
     pub(super) fn refuse(&mut self) {
         self.refuse_at(now_ns());
     }

@@ -20,6 +20,7 @@ pub(crate) fn cases() -> Vec<Case> {
             changes(LINKS)
         }),
         Case::new("another_mtu_of_the_only_nic_is_followed", DAEMON, || changes(1)),
+        Case::new("what_a_nic_loses_when_it_segments_leaves_cell_by_cell", [Daemon, Tool(NFT)], segments),
         Case::light("the_speed_of_a_nic_is_followed", DAEMON, speed),
         Case::light("tlb_leaves_a_nic_to_others_who_send_over_it", DAEMON, others_send),
     ]
@@ -54,6 +55,36 @@ pub(crate) fn follow_mtu(
     }
     ensure!(bundles[0].status()?.events_of("nic-mtu", link, 0).count() == 3, "each change is told once");
     Ok(())
+}
+
+/// A filter drops what is longer than a packet, as NICs lose what they segment badly. The link goes on, although `status` and heartbeats
+/// alone would not show what it loses.
+fn segments() -> Result<()> {
+    with_bundles(plan(&[FAST; LINKS]), &options()?, |topology, bundles| {
+        let host = topology.host(0);
+        let meanwhile = || {
+            carry(topology, LINKS - 1)?;
+            for command in [
+                "add table netdev long".to_owned(),
+                format!(
+                    "add chain netdev long out {{ type filter hook egress device {} priority 0 ; }}",
+                    nic(1)
+                ),
+                "add rule netdev long out meta length > 1600 drop".to_owned(),
+            ] {
+                process::run(host.command("nft").arg(command))?;
+            }
+            bundles[0].wait_until("that segments are lost", |status| {
+                status.events_of("segments-lost", 1, 0).count() > 0
+            })?;
+            carry(topology, LINKS - 1)
+        };
+        under_a_file(topology, FILE, meanwhile)?;
+        let status = bundles[0].status()?;
+        ensure!([0, 1].map(|link: usize| status.links[link].gso) == [true, false], "{:?}", status.links);
+        ensure!(status.events_of("segments-lost", 0, 0).count() == 0, "the other link is sound");
+        Ok(())
+    })
 }
 
 fn readdress(topology: &Topology, bundles: &mut [Bundle<'_>], link: usize) -> Result<()> {

@@ -102,6 +102,7 @@ impl Bundle {
             Kind::Repair => {
                 let request = Request::parse(payload)?;
                 if self.account(now, origin.link, peer, header, 0) {
+                    self.links.handle_missing(now, peer, &request, &mut self.out);
                     let (sender, mut around) = self.sending(now);
                     sender.handle_request(peer, &request, &mut around);
                 }

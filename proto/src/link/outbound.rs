@@ -4,6 +4,7 @@
 
 mod numbers;
 mod receipts;
+mod runs;
 
 pub(crate) use crate::link::outbound::numbers::LOG;
 
@@ -17,6 +18,7 @@ use crate::link::loss::Loss;
 use crate::link::nic::{Link, LinkSettings};
 use crate::link::outbound::numbers::Numbers;
 use crate::link::outbound::receipts::Receipts;
+use crate::link::outbound::runs::Runs;
 use crate::link::path_mtu::PathMtu;
 use crate::time::Instant;
 use crate::wire::hello::KernelEnd;
@@ -81,6 +83,7 @@ pub(crate) struct Outbound {
     pub(crate) end: FarEnd,
     pub(crate) numbers: Numbers,
     pub(crate) receipts: Receipts,
+    runs: Runs,
     /// Bytes of the data cells that were sent, headers and tags included.
     bytes: u64,
     pub(crate) programs: Programs,
@@ -109,6 +112,7 @@ impl Outbound {
             end: FarEnd::default(),
             numbers: Numbers::default(),
             receipts: Receipts::new(now),
+            runs: Runs::default(),
             bytes: 0,
             programs: Programs::default(),
             standing: Standing::Down,
@@ -128,6 +132,16 @@ impl Outbound {
     /// Whether cells may be sent: the peer reports that it receives over it, and nothing here speaks against it.
     pub(crate) fn is_up(&self) -> bool {
         self.standing == Standing::Up
+    }
+
+    /// The peer misses these numbers. Returns whether what leaves by one call is lost here, and what leaves alone is not; what was lost so
+    /// says nothing against the path.
+    pub(crate) fn handle_missing(&mut self, now: Instant, missing: &Range<u64>) -> bool {
+        let are_swallowed = self.runs.handle_missing(now, missing, &self.numbers);
+        if are_swallowed {
+            self.loss.restart(self.numbers.next());
+        }
+        are_swallowed
     }
 
     /// Bytes per second of its bottleneck, as far as it is known: the NIC of its `link`, or what stands behind it.

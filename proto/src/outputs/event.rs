@@ -215,6 +215,13 @@ pub enum Event {
         /// The largest that the NICs at both ends take.
         nic: u16,
     },
+    /// What leaves by one call is lost on the way, and single cells arrive: the caller sends them one by one for a while.
+    RunsLost {
+        /// The peer it leads to.
+        peer: NodeId,
+        /// Our number of it.
+        link: u8,
+    },
     /// A peer drains its end of a path: data takes others, if one is up.
     LinkDrained {
         /// The peer that it leads to.

@@ -126,7 +126,7 @@ impl Sender {
                 epoch,
                 link,
                 lane: cell.lane,
-                link_seq: wire_seq(path.numbers.take(Some(*slot))),
+                link_seq: wire_seq(path.numbers.take(Some((*slot, cells > 1)))),
                 lane_seq: wire_seq(cell.lane_seq),
                 block_offset: cell.first_record,
                 session,

@@ -12,6 +12,8 @@ pub(crate) const LOG: usize = 8_192;
 const MARKS: usize = 256;
 /// In the log: nothing to repair (a heartbeat, or sent again already).
 const NOTHING: u64 = u64::MAX;
+/// In the log, with the slot: the cell left by one call with others.
+const TOGETHER: u64 = 1 << 63;
 
 #[derive(Debug, Default)]
 pub(crate) struct Numbers {
@@ -53,12 +55,14 @@ impl Numbers {
         self.next - self.first
     }
 
-    /// Takes the next number for a data cell in `slot`, or for a cell that is never repaired (`None`).
-    pub(crate) fn take(&mut self, slot: Option<u64>) -> u64 {
+    /// Takes the next number for a data cell, which lies in that slot and leaves by one call with others or alone, or for a cell that is
+    /// never repaired (`None`), and leaves alone.
+    pub(crate) fn take(&mut self, cell: Option<(u64, bool)>) -> u64 {
         if self.log.len() == LOG {
             self.log.pop_front();
         }
-        self.log.push_back(slot.unwrap_or(NOTHING));
+        let entry = |(slot, together)| if together { slot | TOGETHER } else { slot };
+        self.log.push_back(cell.map_or(NOTHING, entry));
         self.next += 1;
         self.next - 1
     }
@@ -117,7 +121,14 @@ impl Numbers {
         let back = usize::try_from(self.next.checked_sub(number)?).ok()?;
         let index = self.log.len().checked_sub(back)?;
         let slot = core::mem::replace(self.log.get_mut(index)?, NOTHING);
-        (slot != NOTHING).then_some(slot)
+        (slot != NOTHING).then_some(slot & !TOGETHER)
+    }
+
+    /// Whether the data cell under a number that the log remembers left by one call with others.
+    pub(super) fn left_together(&self, number: u64) -> bool {
+        let back = usize::try_from(self.next - number).unwrap_or(usize::MAX);
+        let entry = self.log.len().checked_sub(back).and_then(|index| self.log.get(index));
+        entry.is_some_and(|entry| *entry != NOTHING && entry & TOGETHER != 0)
     }
 }
 
@@ -128,7 +139,7 @@ mod tests {
     #[test]
     fn a_number_leads_to_its_slot_once() {
         let mut numbers = Numbers::default();
-        assert_eq!([Some(70), None, Some(72)].map(|slot| numbers.take(slot)), [0, 1, 2]);
+        assert_eq!([Some((70, false)), None, Some((72, true))].map(|cell| numbers.take(cell)), [0, 1, 2]);
         assert_eq!(numbers.take_for_repair(2), Some(72));
         assert_eq!(numbers.take_for_repair(2), None);
         assert_eq!(numbers.take_for_repair(1), None, "a heartbeat");
@@ -136,7 +147,7 @@ mod tests {
         assert_eq!(numbers.take_for_repair(0), Some(70));
         numbers.give_back(1);
         assert_eq!(numbers.next(), 2);
-        numbers.take(Some(73));
+        numbers.take(Some((73, false)));
         numbers.void(1);
         assert_eq!((numbers.next(), numbers.take_for_repair(2)), (3, None), "it may have left");
     }
@@ -144,18 +155,18 @@ mod tests {
     #[test]
     fn what_is_not_received_is_looked_up_once_even_if_its_number_is_given_again() {
         let mut numbers = Numbers::default();
-        (0..4).for_each(|slot| _ = numbers.take(Some(slot)));
+        (0..4).for_each(|slot| _ = numbers.take(Some((slot, false))));
         assert_eq!(numbers.take_since(1), 1..4);
         assert!(numbers.take_since(1).is_empty());
         numbers.give_back(2);
-        numbers.take(Some(70));
+        numbers.take(Some((70, false)));
         assert_eq!(numbers.take_since(1), 2..3);
     }
 
     #[test]
     fn the_log_forgets_the_oldest() {
         let mut numbers = Numbers::default();
-        (0..=LOG as u64).for_each(|slot| _ = numbers.take(Some(slot)));
+        (0..=LOG as u64).for_each(|slot| _ = numbers.take(Some((slot, false))));
         assert_eq!([0, 1].map(|number| numbers.take_for_repair(number)), [None, Some(1)]);
     }
 
@@ -163,12 +174,12 @@ mod tests {
     fn departure_follows_the_link_and_begins_anew_with_another() {
         let mut numbers = Numbers::default();
         for (slot, given) in [(70, 1_000), (71, 2_000), (72, 3_000)] {
-            numbers.take(Some(slot));
+            numbers.take(Some((slot, false)));
             numbers.mark(given);
         }
         assert_eq!([999, 1_999, 2_000].map(|bytes| numbers.departed(bytes)), [0, 1, 2]);
         numbers.withdraw();
         assert_eq!((numbers.departed(0), numbers.next()), (3, 3));
-        assert_eq!((numbers.take(Some(73)), numbers.take_for_repair(2)), (3, Some(72)));
+        assert_eq!((numbers.take(Some((73, false))), numbers.take_for_repair(2)), (3, Some(72)));
     }
 }

@@ -10,7 +10,7 @@ fn a_path_that_was_left_in_error_goes_on_with_its_window() {
         let mut path = Outbound::new(now);
         path.end.endpoint = Some(([10, 0, 0, 1], 7_420).into());
         path.rise(now);
-        (0..10).for_each(|slot| _ = path.numbers.take(Some(slot)));
+        (0..10).for_each(|slot| _ = path.numbers.take(Some((slot, false))));
         path.handle_sent(now, 0, 1 << 20);
         path.handle_received(now, 2, 2, 0);
         assert!(path.leave(now, true) && path.is_full(now), "a window is on the way");
@@ -41,7 +41,7 @@ fn a_path_is_left_when_a_heartbeat_is_missing_too() {
         path.receipts.watch.gaps = Gaps::steady(at(0));
         path.take_heartbeat_number(at(1_100 - apart));
         path.give_back_numbers(1);
-        (0..CELLS).for_each(|slot| _ = path.numbers.take(Some(slot)));
+        (0..CELLS).for_each(|slot| _ = path.numbers.take(Some((slot, false))));
         path.numbers.mark(0);
         path.handle_received(at(1_000), 0, 0, 0);
         assert_eq!(path.overdue(at(1_100)), None, "no heartbeat was written");
