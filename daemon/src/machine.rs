@@ -27,8 +27,8 @@ pub(crate) trait Machine: Send + Sync {
     /// What a link that is to be opened runs over.
     fn medium(&self, link: &LinkConfig) -> Result<Medium, String>;
 
-    /// The NIC of this name as it is now.
-    fn nic(&self, name: &str) -> Option<Nic>;
+    /// The NIC of this index as it is now, whatever its name.
+    fn nic_at(&self, index: u32) -> Option<Nic>;
 
     /// Opens a worker's socket of a link; the first worker chooses what the link leaves open.
     fn open(&self, config: &FixedConfig, link: &mut LinkConfig, worker: u16) -> Result<Self::Socket, String>;
@@ -56,8 +56,8 @@ impl Machine for ThisMachine {
         Medium::usable(link)
     }
 
-    fn nic(&self, name: &str) -> Option<Nic> {
-        netlink::nic(name).ok()
+    fn nic_at(&self, index: u32) -> Option<Nic> {
+        netlink::nic_at(index).ok()
     }
 
     fn open(&self, config: &FixedConfig, link: &mut LinkConfig, worker: u16) -> Result<AnyLink, String> {

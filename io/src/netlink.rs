@@ -35,7 +35,7 @@ pub use device::{
 pub use diag::{SocketState, TcpState, tcp_sockets, udp_sockets};
 #[cfg(feature = "lab")]
 pub use lay::{add_bridge, add_cable, plug, set_port};
-pub use nic::{Nic, NicAddress, nic, nic_names};
+pub use nic::{Nic, NicAddress, nic, nic_at, nic_names};
 #[cfg(feature = "watch")]
 pub use route::route_to;
 pub use watch::{NicEvent, Watch};

@@ -238,9 +238,7 @@ impl<M: Machine> Links<M> {
                 NicEvent::Gone { index, .. } if *index == member.nic => None,
                 NicEvent::Address { index, .. } if *index != member.nic => continue,
                 // The NIC has another address: the workers greet the peers from it.
-                NicEvent::Missed | NicEvent::Address { .. } => {
-                    self.machine.nic(&member.link.nic).filter(|nic| nic.index == member.nic)
-                }
+                NicEvent::Missed | NicEvent::Address { .. } => self.machine.nic_at(member.nic),
                 _ => continue,
             };
             match nic {

@@ -73,10 +73,19 @@ impl Nic {
 /// The NIC of that name in this thread's network namespace.
 /// Errors: [`NetlinkError::UnknownNic`], which names the NICs that there are.
 pub fn nic(name: &str) -> Result<Nic, NetlinkError> {
+    one(name, |nic| nic.name == name)
+}
+
+/// The same of an index, whatever the NIC's name is now.
+pub fn nic_at(index: u32) -> Result<Nic, NetlinkError> {
+    one(&format!("with index {index}"), |nic| nic.index == index)
+}
+
+fn one(what: &str, is_it: impl Fn(&Nic) -> bool) -> Result<Nic, NetlinkError> {
     let nics = nics(Nic::from_message)?;
-    let Some(found) = nics.iter().find(|nic| nic.name == name) else {
+    let Some(found) = nics.iter().find(|nic| is_it(nic)) else {
         let names = nics.into_iter().map(|nic| nic.name).collect();
-        return Err(NetlinkError::UnknownNic { name: name.to_owned(), names });
+        return Err(NetlinkError::UnknownNic { name: what.to_owned(), names });
     };
     let link_local = link_local(found.index)?;
     Ok(Nic { link_local, ..found.clone() })

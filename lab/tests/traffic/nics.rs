@@ -21,6 +21,7 @@ pub(crate) fn cases() -> Vec<Case> {
         }),
         Case::new("another_mtu_of_the_only_nic_is_followed", DAEMON, || changes(1)),
         Case::new("what_a_nic_loses_when_it_segments_leaves_cell_by_cell", [Daemon, Tool(NFT)], segments),
+        Case::new("nics_that_swap_names_stay_what_they_are", DAEMON, swap),
         Case::light("the_speed_of_a_nic_is_followed", DAEMON, speed),
         Case::light("tlb_leaves_a_nic_to_others_who_send_over_it", DAEMON, others_send),
     ]
@@ -55,6 +56,28 @@ pub(crate) fn follow_mtu(
     }
     ensure!(bundles[0].status()?.events_of("nic-mtu", link, 0).count() == 3, "each change is told once");
     Ok(())
+}
+
+/// Two NICs change their names, as USB NICs do when they are found in another order. Each link stays on its NIC.
+fn swap() -> Result<()> {
+    with_bundles(plan(&[FAST; LINKS]), &options()?, |topology, bundles| {
+        let (host, [one, other]) = (topology.host(0), [0, 1].map(nic));
+        for step in [
+            format!("{one} down"),
+            format!("{other} down"),
+            format!("{one} name swapped"),
+            format!("{other} name {one}"),
+            format!("swapped name {other}"),
+            format!("{one} up"),
+            format!("{other} up"),
+        ] {
+            host.ip(&format!("link set {step}"))?;
+        }
+        ready(bundles, LINKS)?;
+        send_file(host, topology.host(1), address(1), FILE)?;
+        ensure!(bundles[0].status()?.event_counts.get("nic-gone").is_none(), "no NIC was gone");
+        Ok(())
+    })
 }
 
 /// A filter drops what is longer than a packet, as NICs lose what they segment badly. The link goes on, although `status` and heartbeats

@@ -97,6 +97,10 @@ impl Simulated {
         open
     }
 
+    pub(crate) fn nic(&self, name: &str) -> Option<Nic> {
+        self.lock().nics.get(name).cloned()
+    }
+
     /// How many sockets are open.
     pub(crate) fn open_count(&self) -> usize {
         self.lock().open.len()
@@ -116,8 +120,8 @@ impl Machine for Simulated {
         if medium.cell_max == 0 { Err(format!("link {}: too small", link.nic)) } else { Ok(medium) }
     }
 
-    fn nic(&self, name: &str) -> Option<Nic> {
-        self.lock().nics.get(name).cloned()
+    fn nic_at(&self, index: u32) -> Option<Nic> {
+        self.lock().nics.values().find(|nic| nic.index == index).cloned()
     }
 
     fn open(&self, config: &FixedConfig, link: &mut LinkConfig, worker: u16) -> Result<Socket, String> {
