@@ -55,7 +55,6 @@ mod programs {
         names.into_iter().find(|name| version(name).is_some_and(|version| version >= CLANG_MIN))
     }
 
-    /// Major version of a clang.
     fn version(name: &str) -> Option<u32> {
         let output = Command::new(name).arg("--version").output().ok()?;
         let text = String::from_utf8(output.stdout).ok()?;

@@ -16,7 +16,6 @@ use crate::request::Request;
 use crate::socket::peer_of;
 use crate::status::Status;
 
-/// Time for the bundle to answer.
 const ANSWER_WAIT: Duration = Duration::from_secs(5);
 /// Longest answer, in bytes.
 const ANSWER_BYTES_MAX: usize = 16 << 20;

@@ -14,93 +14,36 @@ const CONNECT_WAIT: Duration = Duration::from_millis(500);
 /// How often the command tries to connect, and checks the name when it cannot watch the process itself.
 pub(crate) const RETRY: Duration = Duration::from_millis(20);
 
-/// Why a request got no answer.
+/// Why a request got no answer. A pid is 0 where the process lives in a foreign pid namespace.
 #[derive(Debug, thiserror::Error)]
 pub enum AskError {
-    /// Nobody serves this name here.
     #[error("no bundle named {name} is up in this network namespace")]
-    NotUp {
-        /// Name of the bundle.
-        name: String,
-    },
-    /// No name is given, and nobody serves any here.
+    NotUp { name: String },
     #[error("no bundle is up in this network namespace")]
     NoneUp,
-    /// No name is given, and several are served here.
     #[error("several bundles are up; say which: {}", names.join(", "))]
-    Several {
-        /// Their names.
-        names: Vec<String>,
-    },
-    /// Another user serves this name; nothing was sent to it.
+    Several { names: Vec<String> },
     #[error(
         "{name} is served by uid {uid} (pid {pid}), and gets no request; allowed: root, yourself, or user {USUAL_USER}"
     )]
-    Stranger {
-        /// Name of the bundle.
-        name: String,
-        /// Whose process it is.
-        uid: u32,
-        /// The process; 0 when that lives in a foreign pid namespace.
-        pid: i32,
-    },
-    /// The bundle refused the request.
+    Stranger { name: String, uid: u32, pid: i32 },
     #[error("{name} refuses: {reason}")]
-    Refused {
-        /// Name of the bundle.
-        name: String,
-        /// Its reason.
-        reason: String,
-    },
-    /// The bundle tried and failed.
+    Refused { name: String, reason: String },
     #[error("{name}: {reason}")]
-    Failed {
-        /// Name of the bundle.
-        name: String,
-        /// Its reason.
-        reason: String,
-    },
-    /// The bundle did not answer in time, or not in JSON.
+    Failed { name: String, reason: String },
     #[error("{name} (pid {pid}) does not answer: {error}; `kill -9 {pid}` ends it and leaves nothing behind")]
-    NoAnswer {
-        /// Name of the bundle.
-        name: String,
-        /// Its process; 0 when that lives in a foreign pid namespace.
-        pid: i32,
-        /// What happened instead.
-        error: io::Error,
-    },
-    /// The bundle answers with something else than was asked for.
+    NoAnswer { name: String, pid: i32, error: io::Error },
     #[error("the bundle answers with another {what} than this program knows")]
-    Unknown {
-        /// What was asked for.
-        what: &'static str,
-        /// What is another in it.
-        source: Option<serde_json::Error>,
-    },
-    /// As many connections wait to be accepted as may.
+    Unknown { what: &'static str, source: Option<serde_json::Error> },
     #[error("{name} takes no connection: as many wait as may")]
-    Busy {
-        /// Name of the bundle.
-        name: String,
-    },
-    /// The bundle got the request to stop and is still there.
+    Busy { name: String },
     #[error("{name} (pid {pid}) is still there after {} s; `kill -9 {pid}` ends it and leaves nothing behind", .waited.as_secs())]
-    StillThere {
-        /// Name of the bundle.
-        name: String,
-        /// Its process; 0 when that lives in a foreign pid namespace.
-        pid: i32,
-        /// How long it had.
-        waited: Duration,
-    },
-    /// The socket failed.
+    StillThere { name: String, pid: i32, waited: Duration },
     #[error("cannot use the control socket: {0}")]
     Io(#[from] io::Error),
 }
 
 impl AskError {
-    /// The answer is to another request.
     pub fn other_answer() -> AskError {
         AskError::Unknown { what: "answer", source: None }
     }

@@ -45,7 +45,6 @@ pub fn file_of_service(name: &str) -> PathBuf {
     Path::new(DIRECTORY).join(format!("{name}.toml"))
 }
 
-/// The file of its group key.
 pub fn key_of_service(name: &str) -> PathBuf {
     Path::new(DIRECTORY).join(format!("{name}.key"))
 }

@@ -10,7 +10,6 @@ use tabane_io::tap::is_device_name;
 
 use crate::connection::{AskError, connect_at_once};
 
-/// Sockets of this network namespace.
 const SOCKETS: &str = "/proc/self/net/unix";
 /// Names that are asked: any user may take many.
 const NAMES_MAX: usize = 256;
@@ -61,7 +60,6 @@ fn names(sockets: &[u8]) -> BTreeSet<String> {
     lines.filter_map(name).map(str::to_owned).collect()
 }
 
-/// The name of the bundle that listens on the socket of this line.
 fn name(line: &str) -> Option<&str> {
     let mut words = line.split_whitespace();
     let flags = u32::from_str_radix(words.nth(3)?, 16).ok()?;

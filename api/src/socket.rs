@@ -35,9 +35,7 @@ pub fn connect_now(name: &str) -> io::Result<UnixStream> {
 pub struct Peer {
     /// 0 when it lives in a foreign pid namespace.
     pub pid: i32,
-    /// Its user.
     pub uid: u32,
-    /// Its group.
     pub gid: u32,
 }
 

@@ -12,29 +12,19 @@ use zeroize::Zeroizing;
 
 use crate::{Origin, Told};
 
-/// What the daemon's program is started for.
 #[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", tag = "do")]
 pub enum Start {
     /// Is the bundle of a configuration, until somebody ends it.
-    Up {
-        /// The configuration.
-        told: Told,
-        /// How that came to be.
-        origin: Origin,
-    },
+    Up { told: Told, origin: Origin },
     /// Takes a running bundle over, and is it from then on.
     Upgrade {
-        /// Name of the bundle.
         name: String,
         /// The rights that its file states; `None`: there is no file.
         access: Option<Access>,
     },
     /// Checks whether the links of a configuration can be opened here, and ends.
-    Check {
-        /// The configuration.
-        told: Told,
-    },
+    Check { told: Told },
 }
 
 impl Start {

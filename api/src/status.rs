@@ -251,6 +251,19 @@ pub struct KernelTraffic {
     pub bytes_received: u64,
 }
 
+impl Status {
+    /// How much a counter has counted; 0 for one that this bundle does not know.
+    pub fn counted(&self, counter: &str) -> u64 {
+        self.counters.get(counter).copied().unwrap_or(0)
+    }
+
+    /// The path to the peer of this identity over a link.
+    pub fn path(&self, node: &str, link: u32) -> Option<&PathStatus> {
+        let peer = self.peers.iter().find(|peer| peer.node == node)?;
+        peer.paths.iter().find(|path| path.link == link)
+    }
+}
+
 impl PathStatus {
     /// Number of the link of this node over which it leads.
     #[must_use]

@@ -19,7 +19,6 @@ pub struct Told {
 }
 
 impl Told {
-    /// What is to be told of a configuration.
     pub fn of(config: &Config) -> Told {
         let mut bare = config.clone();
         bare.live.set_keys(&[]);

@@ -29,7 +29,7 @@ pub use crate::stdout::print;
 use crate::{daemon, remote, save, top, trace, why};
 use live::{ClassChange, LinkChange, PeerChange};
 use tabane_process::exit::report;
-use tabane_process::log;
+use tabane_process::start_log;
 use words::BundleAndFile;
 
 /// What `--version` says.
@@ -211,25 +211,13 @@ enum Command {
     },
     /// Measure any network, with or without a bundle: starts the program tabane-probe, which lies beside this one
     #[command(disable_help_flag = true)]
-    Probe {
-        /// Its arguments
-        #[arg(value_name = "ARGUMENTS", trailing_var_arg = true, allow_hyphen_values = true)]
-        arguments: Vec<OsString>,
-    },
+    Probe(Arguments),
     /// Show the bundles that are up here in a browser, and their figures to Prometheus: starts the program tabane-web, which lies beside this one
     #[command(disable_help_flag = true)]
-    Web {
-        /// Its arguments
-        #[arg(value_name = "ARGUMENTS", trailing_var_arg = true, allow_hyphen_values = true)]
-        arguments: Vec<OsString>,
-    },
+    Web(Arguments),
     /// Keep the peers and keys of a running bundle as etcd or DNS has them: starts the program tabane-follow, beside this one
     #[command(disable_help_flag = true)]
-    Follow {
-        /// Its arguments
-        #[arg(value_name = "ARGUMENTS", trailing_var_arg = true, allow_hyphen_values = true)]
-        arguments: Vec<OsString>,
-    },
+    Follow(Arguments),
     /// Read a configuration file and print what was understood, defaults included
     Check {
         /// Name of a bundle whose configuration is /etc/tabane/NAME.toml, or a configuration file: a path with `/` or `.toml`
@@ -247,6 +235,14 @@ enum Command {
         #[arg(long, requires = "file")]
         node: bool,
     },
+}
+
+/// What another program gets.
+#[derive(Args, Debug)]
+struct Arguments {
+    /// Its arguments
+    #[arg(value_name = "ARGUMENTS", trailing_var_arg = true, allow_hyphen_values = true)]
+    arguments: Vec<OsString>,
 }
 
 #[derive(Args, Debug)]
@@ -283,7 +279,7 @@ pub fn run<C>(
     execute: impl FnOnce(C) -> anyhow::Result<()>,
 ) -> ExitCode {
     let done = match typed {
-        Ok(typed) => log::start().map_err(anyhow::Error::new).and_then(|()| execute(typed)),
+        Ok(typed) => start_log().map_err(anyhow::Error::new).and_then(|()| execute(typed)),
         Err(error) if matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion) => {
             print(&error.render().to_string())
         }
@@ -346,9 +342,9 @@ impl Command {
                 let (name, file) = which.meant()?;
                 save::save(&name, file.as_deref(), &key_files)
             }
-            Command::Probe { arguments } => daemon::execute("probe", &arguments),
-            Command::Web { arguments } => daemon::execute("web", &arguments),
-            Command::Follow { arguments } => daemon::execute("follow", &arguments),
+            Command::Probe(Arguments { arguments }) => daemon::execute("probe", &arguments),
+            Command::Web(Arguments { arguments }) => daemon::execute("web", &arguments),
+            Command::Follow(Arguments { arguments }) => daemon::execute("follow", &arguments),
             Command::Check { file, no_nics } => check(&file, !no_nics),
             Command::Genkey { file, node } => {
                 generate_key(file.as_deref(), if node { Owner::Node } else { Owner::Group })

@@ -39,7 +39,6 @@ pub(crate) struct Asked {
     pub(crate) target: Option<String>,
     /// NICs to look at before there is a bundle.
     pub(crate) nics: Vec<String>,
-    /// Whether to print JSON.
     pub(crate) json: bool,
 }
 
@@ -60,7 +59,7 @@ fn examine(subject: &Subject) -> anyhow::Result<Report> {
     let watched = Watched::over(subject);
     let after = Moment::now(subject)?;
     let mut areas = vec![kernel::judge(&kernel::gather())];
-    areas.extend(subject.bundle().map(|bundle| device::judge(&device::gather(bundle))));
+    areas.extend(subject.bundle.as_ref().map(|bundle| device::judge(&device::gather(bundle))));
     areas.push(buffers::judge(&buffers::gather(subject, after.bundle.as_ref())));
     let nics = nics::Facts::between(subject, &before.nics, &after.nics, after.bundle.as_ref());
     areas.push(nics::judge(&nics));
@@ -75,7 +74,7 @@ fn examine(subject: &Subject) -> anyhow::Result<Report> {
     let processors = processors::Facts::between(&before.processors, &after.processors, subject);
     areas.push(processors::judge(&processors));
     areas.push(clock::judge(&clock::Facts::between(&before.clock, &after.clock)));
-    Ok(Report::new(subject.title(), areas))
+    Ok(Report::new(subject.title.clone(), areas))
 }
 
 /// What the findings so far explain, by NIC.
@@ -116,7 +115,6 @@ impl Moment {
     }
 }
 
-/// What is seen on the wires meanwhile.
 struct Watched {
     /// The pairs of NICs, by their places, that share an Ethernet segment; `None`: this user may not look.
     shared: Option<BTreeSet<(usize, usize)>>,

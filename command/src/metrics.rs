@@ -29,7 +29,6 @@ use families::{Kind, Link, OF_BUNDLE, OF_LINK, OF_PATH, OF_PEER, Path, Row};
 /// A bundle that is up here, and what it has answered.
 #[derive(Clone, Debug)]
 pub struct Asked {
-    /// Its name.
     pub name: String,
     /// `None`: it does not answer, or not this user.
     pub status: Option<Status>,
@@ -38,13 +37,10 @@ pub struct Asked {
 /// What one metric is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Family {
-    /// Its name, as queries use it.
     pub name: String,
     /// `counter`, `gauge`, `info` or `stateset`.
     pub kind: &'static str,
-    /// The labels of its series.
     pub labels: Vec<String>,
-    /// What it says.
     pub help: String,
 }
 
@@ -59,7 +55,6 @@ const LABELS: [&[&str]; 4] = [
 /// Whether a bundle answers: the one thing that is said of those that do not.
 const UP: (&str, &str) =
     ("bundle_up", "Whether the bundle answers: 0 where its daemon hangs, or does not answer this user.");
-/// What has made the page.
 const EXPORTER: (&str, &str) = ("exporter_info", "The version of the program that tells of the bundles.");
 
 /// Asks every bundle that is up in this network namespace.

@@ -15,7 +15,6 @@ use crate::stdout::{columns, has_colours, print, print_json, printable_json, say
 /// A link is drained when no data has passed over it for so long, and that is waited for at most for so long.
 const QUIET_FOR: Duration = Duration::from_millis(100);
 const DRAINED_WITHIN: Duration = Duration::from_secs(2);
-/// Rates are those over this time.
 const RATES_OVER: Duration = Duration::from_millis(250);
 
 /// Prints the events of the bundle `name`, and those to come when it is to `follow`.
@@ -82,7 +81,6 @@ pub(crate) fn metrics(name: Option<String>, format: Format) -> anyhow::Result<()
     print(&metrics::page(&bundles, format))
 }
 
-/// Switches the policy of a bundle, or shows it.
 pub(crate) fn policy((name, policy): (String, Option<String>)) -> anyhow::Result<()> {
     match policy {
         Some(policy) => switch(&name, "policy", &Request::Policy { policy }),
@@ -90,7 +88,6 @@ pub(crate) fn policy((name, policy): (String, Option<String>)) -> anyhow::Result
     }
 }
 
-/// Switches the receive engine of a bundle, or shows it.
 pub(crate) fn engine((name, engine): (String, Option<String>)) -> anyhow::Result<()> {
     match engine {
         Some(engine) => switch(&name, "receive", &Request::Receive { engine }),

@@ -14,7 +14,6 @@ use crate::stdout::wrapped;
 pub(crate) use full::full;
 use table::{BOLD, Cell, Table, colour_of, known, warning};
 
-/// Events shown, the latest ones.
 const EVENTS_MAX: usize = 5;
 /// Spaces before what goes on in the next line.
 const INDENT: usize = 4;

@@ -23,7 +23,6 @@ pub(crate) fn say(sentence: &str) -> anyhow::Result<()> {
     print(&(one_line(sentence) + "\n"))
 }
 
-/// Writes JSON, indented.
 pub(crate) fn print_json(value: &Value) -> anyhow::Result<()> {
     print(&printable_json(&format!("{value:#}\n")))
 }

@@ -8,7 +8,6 @@ use std::path::Path;
 pub(crate) struct Usage {
     /// Each processor, in ticks.
     pub(crate) processors: Vec<Ticks>,
-    /// The threads of a process.
     pub(crate) threads: Vec<Thread>,
 }
 
@@ -21,7 +20,6 @@ pub(crate) struct Ticks {
     pub(crate) interrupted: u64,
     /// A hypervisor gave it to others.
     pub(crate) stolen: u64,
-    /// Nothing.
     pub(crate) idle: u64,
 }
 
@@ -30,7 +28,6 @@ pub(crate) struct Ticks {
 pub(crate) struct Thread {
     pub(crate) id: i32,
     pub(crate) name: String,
-    /// How long it ran.
     pub(crate) ran: u64,
     /// How long it was ready to run while others had the processor.
     pub(crate) waited: u64,
@@ -78,7 +75,6 @@ impl Ticks {
         }
     }
 
-    /// All of its time.
     pub(crate) fn all(&self) -> u64 {
         self.worked + self.interrupted + self.stolen + self.idle
     }

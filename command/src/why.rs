@@ -22,19 +22,23 @@ use facts::Facts;
 /// What limits a bundle.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub(crate) struct Verdict {
-    /// The limiting thing: a name that stays.
-    pub(crate) limit: &'static str,
-    /// Whether it is a fault, or as it should be.
-    pub(crate) is_fault: bool,
-    /// The judgement.
-    pub(crate) sentence: String,
-    /// What would help, where something would.
-    pub(crate) helps: Option<String>,
+    #[serde(flatten)]
+    pub(crate) found: Found,
     /// What it was judged by, a line each.
     #[serde(skip)]
     pub(crate) figures: Vec<String>,
     /// The same for programs.
     pub(crate) facts: Facts,
+}
+
+/// The judgement without the figures.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub(crate) struct Found {
+    /// The limiting thing: a name that stays.
+    pub(crate) limit: &'static str,
+    pub(crate) is_fault: bool,
+    pub(crate) sentence: String,
+    pub(crate) helps: Option<String>,
 }
 
 /// Watches the bundle `name` and prints what limits it.
@@ -49,9 +53,9 @@ pub(crate) fn why(name: &str, json: bool) -> anyhow::Result<()> {
 
 impl Verdict {
     fn text(&self, columns: usize) -> String {
-        let helps = self.helps.iter().map(|helps| (format!("  helps: {helps}"), 4));
+        let helps = self.found.helps.iter().map(|helps| (format!("  helps: {helps}"), 4));
         let figures = self.figures.iter().map(|figure| (format!("  {figure}"), 4));
-        let lines = std::iter::once((self.sentence.clone(), 0)).chain(helps).chain(figures);
+        let lines = std::iter::once((self.found.sentence.clone(), 0)).chain(helps).chain(figures);
         // Names may come from other nodes.
         lines.map(|(line, indent)| wrapped(&one_line(&line), indent, columns) + "\n").collect()
     }

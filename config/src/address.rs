@@ -64,7 +64,6 @@ impl fmt::Display for Peer {
 /// An address of the device and the length of its network's prefix, in bits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Cidr {
-    /// The device's own address.
     pub address: IpAddr,
     /// 0 to 32 for IPv4, 0 to 128 for IPv6.
     pub prefix: u8,

@@ -6,8 +6,8 @@ use super::keys::plain;
 use super::limits::{CLASSES, DSCP, FRAME_SIZE, PORT};
 use super::links::link_name;
 use super::problem::{Place, Problem, quoted};
+use super::rule::{take_number, take_word};
 use super::settings::{Given, Settings, TableSettings, Typed};
-use super::typed::{number, word};
 use tabane_proto::{Class, Match, PolicyKind, Turn};
 use toml::Value;
 
@@ -125,12 +125,10 @@ pub fn print_parts(class: &Class) -> String {
     conditions.chain([policy]).collect::<Vec<_>>().join(",")
 }
 
-/// The names of all policies, for people.
 pub fn policy_names() -> String {
     PolicyKind::ALL.map(PolicyKind::name).join(", ")
 }
 
-/// The name of a protocol that a class names.
 pub(super) fn protocol_name(protocol: u8) -> &'static str {
     PROTOCOLS.iter().find(|(_, number)| *number == protocol).map_or("", |(name, _)| name)
 }
@@ -183,12 +181,14 @@ fn resolve_class(problems: &mut Vec<Problem>, typed: &TableSettings) -> Option<C
     }
     let protocol = values.get("protocol");
     let protocol =
-        protocol.map(|given| word(problems, Some(given), &PROTOCOLS, |(name, _)| name, PROTOCOLS[0]).1);
+        protocol.map(|given| take_word(problems, Some(given), &PROTOCOLS, |(name, _)| name, PROTOCOLS[0]).1);
     let matches = Match {
-        max_size: values.get("max_size").map(|given| number(problems, Some(given), FRAME_SIZE, u16::MAX)),
-        dscp: values.get("dscp").map(|given| number(problems, Some(given), DSCP, 0)),
+        max_size: values
+            .get("max_size")
+            .map(|given| take_number(problems, Some(given), FRAME_SIZE, u16::MAX)),
+        dscp: values.get("dscp").map(|given| take_number(problems, Some(given), DSCP, 0)),
         protocol,
-        port: values.get("port").map(|given| number(problems, Some(given), PORT, 1)),
+        port: values.get("port").map(|given| take_number(problems, Some(given), PORT, 1)),
     };
     if let (Some(place), Some(protocol)) = (values.place("port"), protocol)
         && !WITH_PORTS.contains(&protocol)
@@ -196,7 +196,7 @@ fn resolve_class(problems: &mut Vec<Problem>, typed: &TableSettings) -> Option<C
         let what = format!("{} has no ports", protocol_name(protocol));
         problems.push(Problem::new(place, what, "a port with protocol tcp or udp, or with none"));
     }
-    let policy = word(problems, Some(given?), &PolicyKind::ALL, PolicyKind::name, PolicyKind::default());
+    let policy = take_word(problems, Some(given?), &PolicyKind::ALL, PolicyKind::name, PolicyKind::default());
     Some(Class { matches, policy })
 }
 

@@ -5,6 +5,7 @@ use std::net::IpAddr;
 use std::ops::Deref;
 use std::path::{Path, PathBuf};
 
+use serde::{Deserialize, Serialize};
 use tabane_engine::fragments::Fragments;
 use tabane_engine::{receive, reclaim};
 use tabane_io::Engine;
@@ -12,11 +13,9 @@ use tabane_proto::security::PublicKey;
 use tabane_proto::{Class, PolicyKind, PolicyOptions};
 use tabane_seal::Cipher;
 
-use crate::access::Access;
 use crate::address::{Cidr, Peer, is_ipv6_link_local};
 use crate::key::Key;
 use crate::mtu::Mtu;
-use crate::ports::Ports;
 use crate::problem::{Place, Problem};
 use crate::rate::LinkRate;
 use crate::settings::Settings;
@@ -53,13 +52,10 @@ impl Deref for Config {
 pub struct FixedConfig {
     /// Name of the bundle and its device, at most 15 bytes.
     pub name: String,
-    /// This node's own key.
     pub node_key: Option<Key>,
-    /// The file it was read from.
     pub node_key_file: Option<PathBuf>,
     /// UDP port of the first worker; worker i uses `port + i`, which exists. Names the node, and links may have others.
     pub port: u16,
-    /// MTU of the device.
     pub mtu: Mtu,
     /// Whether lost cells are sent again over another link.
     pub repair: bool,
@@ -71,7 +67,6 @@ pub struct FixedConfig {
     pub data_path: DataPath,
     /// What has to put in order what that spreads over links.
     pub reorder: Reordering,
-    /// How cells are protected.
     pub security: Security,
     /// The cipher; `None`: the fastest on this processor, or what the peer demands.
     pub cipher: Option<Cipher>,
@@ -88,7 +83,6 @@ pub struct FixedConfig {
 pub struct LiveConfig {
     /// Key of the group: nodes that have it are let in. Needed if cells are sealed; else it only separates groups.
     pub key: Option<Key>,
-    /// The file the key was read from.
     pub key_file: Option<PathBuf>,
     /// Further group keys that are accepted, each with its file: while a group changes its key.
     pub accept_keys: Vec<(PathBuf, Key)>,
@@ -100,38 +94,26 @@ pub struct LiveConfig {
     pub policy_options: PolicyOptions,
     /// Frames that have another policy, at most 64 classes: the first match decides.
     pub classes: Vec<Class>,
-    /// The workers' receive engine.
     pub receive: receive::Settings,
-    /// Addresses that the device gets.
     pub addresses: Vec<Cidr>,
 }
 
-/// Choices of the user, each with its name in files, flags and the status.
-macro_rules! choices {
-    ($($(#[doc = $about:literal])+ $choice:ident { $($(#[$meta:meta])+ $variant:ident = $name:literal,)+ })+) => {
-        $($(#[doc = $about])+
-        #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-        pub enum $choice {
-            $($(#[$meta])+ $variant,)+
-        }
-
-        impl $choice {
-            /// All of them.
-            pub const ALL: [$choice; [$($name),+].len()] = [$($choice::$variant),+];
-
-            /// The name in files, flags and the status.
-            pub fn name(self) -> &'static str {
-                match self {
-                    $($choice::$variant => $name,)+
-                }
-            }
-        })+
-    };
+/// Rights of the running daemon, and rights over it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Access {
+    /// User that the daemon becomes; `None`: `tabane` where there is such a user, else the one who started it.
+    pub user: Option<String>,
+    /// Group whose members may ask the running bundle, as root and the daemon's own user may.
+    pub control_group: Option<String>,
+    /// Group whose members may look at it and change nothing; `None`: `tabane-watch` where there is such a group.
+    pub watch_group: Option<String>,
+    /// Whether the daemon gives up the rights that it needs no more. `false` lets debuggers attach.
+    pub sandbox: bool,
 }
 
-choices! {
+tabane_proto::choices! {
     /// How cells are protected on the links.
-    Security {
+    pub Security {
         /// Encrypted and authenticated with keys that only the group can make.
         #[default]
         Sealed = "sealed",
@@ -139,7 +121,7 @@ choices! {
         None = "none",
     }
     /// What carries the frames of the device.
-    DataPath {
+    pub DataPath {
         /// Programs in the kernel, as far as machine, configuration and peers allow; cells for the rest.
         Auto = "auto",
         /// The same, and no bundle without the programs.
@@ -149,7 +131,7 @@ choices! {
         User = "user",
     }
     /// What has to put frames in order that the kernel path spreads over links.
-    Reordering {
+    pub Reordering {
         /// The peer's kernel, by a qdisc; a peer without one gets cells.
         #[default]
         Qdisc = "qdisc",
@@ -209,6 +191,36 @@ pub struct EtherConfig {
     pub completion: reclaim::Method,
 }
 
+/// The UDP ports that this node uses where nothing else is stated: worker i has the i-th after that of the first, so there must be as many.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Ports {
+    pub first: u16,
+    /// How many workers there are.
+    pub workers: u16,
+}
+
+/// Those of a bundle of which nothing is stated.
+impl Default for Ports {
+    fn default() -> Ports {
+        FixedConfig::default().ports()
+    }
+}
+
+impl Ports {
+    fn highest(self) -> u16 {
+        u16::MAX - self.workers.saturating_sub(1)
+    }
+
+    /// Refuses a first worker's port, which `subject` has, when no port is left for each of the others.
+    pub(super) fn check(self, problems: &mut Vec<Problem>, place: &Place, subject: &str, port: u16) {
+        let (workers, highest) = (self.workers, self.highest());
+        if port > highest {
+            let what = format!("{subject} leaves no port for each of {workers} workers");
+            problems.push(Problem::new(place, what, format!("ports up to {highest} with so many workers")));
+        }
+    }
+}
+
 impl LinkConfig {
     /// UDP port of its first worker in a bundle with these ports.
     pub fn first_port(&self, ports: Ports) -> u16 {
@@ -226,7 +238,6 @@ impl LinkConfig {
         self.peers.is_empty() && self.local.is_none_or(is_ipv6_link_local)
     }
 
-    /// The names among its peers.
     pub fn names(&self) -> impl Iterator<Item = &str> {
         self.peers.iter().filter_map(Peer::host)
     }
@@ -268,6 +279,11 @@ impl LinkConfig {
 }
 
 impl Config {
+    pub fn lowest_port(&self) -> u16 {
+        let links = self.links.iter().filter_map(|link| link.port);
+        links.fold(self.port, u16::min)
+    }
+
     /// A link over which no frame may leave as it is.
     pub fn unprotected(&self) -> Option<&LinkConfig> {
         self.links.iter().find(|link| self.needs_cells(link))
@@ -301,13 +317,24 @@ impl Config {
         lacks.then(|| Problem::new(&place, "no key is given", ALLOWED))
     }
 
-    /// Whether any peer is named.
     pub fn names_peers(&self) -> bool {
         self.links.iter().any(|link| link.names().next().is_some())
     }
 }
 
+impl Access {
+    /// What a configuration file says of it.
+    pub fn read(path: &Path) -> Result<Access, Vec<Problem>> {
+        let name = path.display().to_string();
+        resolve::resolve_access(&file::parse(&name, &read(path, &name)?)?)
+    }
+}
+
 impl FixedConfig {
+    pub fn ports(&self) -> Ports {
+        Ports { first: self.port, workers: self.workers }
+    }
+
     /// Whether frames may not leave over a link as they are: they are to be sealed, and nothing below protects them.
     pub fn needs_cells(&self, link: &LinkConfig) -> bool {
         self.security == Security::Sealed && !link.protected
@@ -352,6 +379,12 @@ impl Default for FixedConfig {
             tx_queue_len: 1_000,
             offload: Offload::default(),
         }
+    }
+}
+
+impl Default for Access {
+    fn default() -> Access {
+        Access { user: None, control_group: None, watch_group: None, sandbox: true }
     }
 }
 

@@ -10,27 +10,21 @@ use super::{Config, LinkConfig};
 pub enum Part {
     /// What cannot change while the bundle runs.
     Fixed,
-    /// The policy alone.
     Policy,
     /// Options of the policies, and classes.
     Classes,
-    /// The receive engine.
     Receive,
     /// Group keys, and which nodes are let in.
     Trust,
-    /// Addresses of the device.
     Addresses,
-    /// The links.
     Links,
 }
 
 /// What comparisons say of a configuration or of a link.
 pub type Text<T> = fn(&T) -> String;
 
-/// One difference.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Difference {
-    /// What of a bundle it concerns.
     pub part: Part,
     /// The key, or what is there in one of the two alone.
     pub what: String,

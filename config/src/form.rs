@@ -15,11 +15,8 @@ pub enum Form {
     Text(&'static str),
     /// A string that is the path of a file; a relative one starts at the directory of the configuration file.
     Path(&'static str),
-    /// A string or a whole number, as a flag has it.
     TextOrNumber(&'static str),
-    /// A whole number.
     Number,
-    /// True or false.
     Switch,
     /// A list of strings, each with its place.
     List(&'static str),
@@ -60,18 +57,14 @@ impl Form {
 /// What a value may be, for the reference.
 #[derive(Clone, Copy)]
 pub enum Says {
-    /// In words.
     Text(&'static str),
     /// A number within limits, and what it is the number of.
     Limits(&'static str, Limits),
-    /// One of these.
     Words(fn() -> Vec<&'static str>),
-    /// True or false.
     Switch,
 }
 
 impl Says {
-    /// As a cell of the reference.
     pub(crate) fn cell(self) -> String {
         match self {
             Says::Text(text) => text.to_owned(),
@@ -85,7 +78,6 @@ impl Says {
         }
     }
 
-    /// The words of which it is one.
     pub fn words(self) -> Vec<&'static str> {
         if let Says::Words(words) = self { words() } else { Vec::new() }
     }

@@ -31,9 +31,7 @@ const PUBLIC: &str = "node-public:";
 /// Whose key a file holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Owner {
-    /// All nodes of a group have it.
     Group,
-    /// One node has it.
     Node,
 }
 
@@ -67,40 +65,22 @@ impl Drop for Key {
 /// Why a key file could not be used or written.
 #[derive(Debug, thiserror::Error)]
 pub enum KeyError {
-    /// The file could not be opened or read.
     #[error("cannot read {path}: {error}")]
-    Unreadable {
-        /// The key file.
-        path: PathBuf,
-        /// The system's reason.
-        error: io::Error,
-    },
-    /// The path names a directory, a pipe or a device.
+    Unreadable { path: PathBuf, error: io::Error },
     #[error("{0} is not a regular file")]
     NotAFile(PathBuf),
-    /// The content is not one line of 64 hexadecimal digits.
     #[error("{0} does not hold a key")]
     NotAKey(PathBuf),
-    /// Another process names the file.
     #[error("{0} is not read because another process says so")]
     Told(PathBuf),
-    /// The file for a new key could not be written.
     #[error("cannot write the key to {path}: {error}")]
-    Unwritable {
-        /// The file for the new key.
-        path: PathBuf,
-        /// The system's reason.
-        error: io::Error,
-    },
-    /// The file for a new key exists.
+    Unwritable { path: PathBuf, error: io::Error },
     #[error("{0} exists; a key is never overwritten")]
     Exists(PathBuf),
-    /// The kernel gave no random bytes.
     #[error("the operating system has no random bytes")]
     NoRandomness,
 }
 
-/// What a public key is written as, for error sentences.
 pub const PUBLIC_ALLOWED: &str =
     "`node-public:` and 64 hexadecimal digits, as `tabane genkey --node FILE` prints";
 
@@ -168,7 +148,6 @@ impl Key {
         Zeroizing::new(hex.to_owned())
     }
 
-    /// The public part of a node's key.
     pub fn public(&self) -> PublicKey {
         tabane_seal::public_key(&self.0)
     }
@@ -193,7 +172,6 @@ pub fn public(key: &PublicKey) -> String {
     format!("{PUBLIC}{}", Key(*key).hex().as_str())
 }
 
-/// The public key that a text is.
 pub fn parse_public(text: &str) -> Result<PublicKey, String> {
     let key = text.strip_prefix(PUBLIC).and_then(|digits| parse(digits.as_bytes()));
     key.map(|key| key.0).ok_or_else(|| format!("{} is no public key of a node", quoted(text)))

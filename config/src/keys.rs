@@ -9,7 +9,6 @@ use tabane_io::tap::DEVICE_NAME_ALLOWED;
 use tabane_proto::{HashLayers, PolicyKind, Turn};
 use toml::Value;
 
-use super::access;
 use super::classes::{parse_turn, primary_name, print_parts, resolve_classes};
 use super::config::{CIPHERS, cipher_name};
 use super::difference::{Part, Text};
@@ -22,7 +21,7 @@ use super::units::{
     FRAGMENTS_ALLOWED, INTERVAL_ALLOWED, SHARE_ALLOWED, parse_fragments, parse_interval, parse_share,
     print_fragments, print_interval, print_share,
 };
-use super::{Config, DataPath, Reordering, Security, nodes, resolve, typed};
+use super::{Config, DataPath, Reordering, Security, resolve, rule};
 use crate::key::{Key, public};
 
 /// A key of the bundle.
@@ -153,7 +152,7 @@ pub fn rows() -> impl Iterator<Item = &'static Row> {
 /// The rule of a field that is the name of a user or a group, if one is stated.
 macro_rules! account {
     ($($field:ident).+, $what:literal, $says:literal) => {
-        parsed!($($field).+, Form::Text($what), $says, access::ALLOWED, access::parse_name, |name| {
+        parsed!($($field).+, Form::Text($what), $says, resolve::ACCOUNT_ALLOWED, resolve::parse_account, |name| {
             name.clone().map(Value::from)
         })
     };
@@ -209,7 +208,7 @@ keys! {
     "node_key": Fixed, Rule {
         form: Form::Path("the path of a node's key file"),
         says: Says::Text("path of a key file"),
-        take: nodes::take_key,
+        take: resolve::take_node_key,
         value: |config| config.fixed.node_key_file.as_deref().filter(|_| config.fixed.node_key.is_some()).map(path),
     },
         flag: flag("node-key", "FILE", "Key file of this node alone, as `tabane genkey --node FILE` makes it: others may then let it in \
@@ -222,7 +221,7 @@ keys! {
     "allow": Trust, Rule {
         form: Form::Words("a list of public keys of nodes"),
         says: Says::Text("list of public keys, 1 to 512"),
-        take: nodes::take_allow,
+        take: resolve::take_allow,
         value: |config| config.live.allow.as_ref().map(|keys| list(keys.iter().map(public))),
     },
         flag: flag("allow", "PUBLIC-KEY", "Let in only nodes with this public key; can be repeated"),

@@ -15,7 +15,6 @@
 
 #![forbid(unsafe_code)]
 
-mod access;
 pub mod address;
 pub mod classes;
 mod config;
@@ -27,8 +26,6 @@ pub mod keys;
 pub mod limits;
 pub mod links;
 mod mtu;
-mod nodes;
-mod ports;
 mod print;
 pub mod problem;
 mod rate;
@@ -39,21 +36,18 @@ pub mod settings;
 mod table;
 #[cfg(test)]
 mod tests;
-mod typed;
 pub mod units;
 mod window;
 
-pub use access::Access;
 pub use address::{Cidr, Peer};
 pub use classes::parse_class;
 pub use config::{
-    Config, DataPath, EtherConfig, FixedConfig, LinkConfig, LiveConfig, Offload, PORT, Reordering, Security,
-    read,
+    Access, Config, DataPath, EtherConfig, FixedConfig, LinkConfig, LiveConfig, Offload, PORT, Ports,
+    Reordering, Security, read,
 };
 pub use links::{LinkChange, link_name, parse_change, parse_link};
 pub use mtu::Mtu;
-pub use nodes::parse_allow;
-pub use ports::Ports;
 pub use rate::LinkRate;
+pub use resolve::parse_allow;
 pub use units::print_fragments;
 pub use window::{WindowConfig, names_window};

@@ -5,9 +5,7 @@ use std::fmt;
 /// A range of whole numbers with the words that explain it.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
-    /// Lowest value allowed.
     pub low: i64,
-    /// Highest value allowed.
     pub high: i64,
     /// Unit and reason, as they follow the numbers in a sentence.
     pub words: &'static str,
@@ -22,7 +20,6 @@ pub(crate) const MTU: Limits =
 pub(crate) const WORKERS: Limits = Limits { low: 1, high: 64, words: "" };
 /// Frames that wait in the device's transmit queue.
 pub(crate) const TX_QUEUE_LEN: Limits = Limits { low: 1, high: 10_000, words: " frames" };
-/// Links of one bundle.
 pub(crate) const LINKS: Limits = Limits { low: 1, high: 16, words: " links" };
 /// A link's part of the traffic.
 pub(crate) const WEIGHT: Limits = Limits { low: 1, high: 1_000, words: "" };
@@ -36,9 +33,7 @@ pub const CLASSES: Limits = Limits { low: 0, high: 64, words: " classes" };
 pub(crate) const FRAME_SIZE: Limits = Limits { low: 14, high: 65_535, words: " bytes" };
 /// Differentiated services code points (RFC 2474).
 pub(crate) const DSCP: Limits = Limits { low: 0, high: 63, words: "" };
-/// Addresses of the device.
 pub(crate) const ADDRESSES: Limits = Limits { low: 0, high: 64, words: " addresses" };
-/// Peers named for one link.
 pub const PEERS: Limits = Limits { low: 0, high: 1023, words: " peers" };
 /// Names among them.
 pub const NAMES: Limits = Limits { low: 0, high: NAMES_MAX, words: " names" };

@@ -11,13 +11,12 @@ use std::net::{IpAddr, SocketAddr};
 
 use super::address::{LOCAL_ALLOWED, PEER_ALLOWED, Peer, family, parse_local, parse_peer};
 use super::limits::{LINKS, NAMES, PEERS, PORT, WEIGHT};
-use super::ports::Ports;
 use super::problem::{Place, Problem, quoted};
 use super::rate::resolve_rate;
+use super::rule::{take_number, take_value, take_word};
 use super::settings::{Settings, TableSettings};
-use super::typed::{number, value, word};
 use super::window::resolve_window;
-use super::{EtherConfig, LinkConfig, LinkRate};
+use super::{EtherConfig, LinkConfig, LinkRate, Ports};
 use keys::{LINK_KEYS, parse_link_text};
 use tabane_engine::reclaim;
 use tabane_io::Engine;
@@ -82,7 +81,6 @@ pub fn link_name(link: &LinkConfig) -> String {
     format!("{kind}{}{local}{port}", link.nic)
 }
 
-/// The peers of a link as people read them.
 pub fn print_peers(peers: &[Peer]) -> String {
     let names = peers.iter().map(ToString::to_string).collect::<Vec<_>>().join(" ");
     if names.is_empty() { "none".to_owned() } else { names }
@@ -93,11 +91,9 @@ pub fn print_peers(peers: &[Peer]) -> String {
 pub struct LinkChange {
     /// The link that is meant, by its NIC, and by its local address where several links use that NIC.
     pub link: LinkConfig,
-    /// Its rates.
     pub rate: Option<LinkRate>,
     /// Its weight, or `None` from now on.
     pub weight: Option<Option<u32>>,
-    /// Its peers.
     pub peers: Option<Vec<Peer>>,
 }
 
@@ -157,7 +153,7 @@ pub(super) fn check_together(problems: &mut Vec<Problem>, settings: &Settings) {
 /// The link, or `None` when it has no usable nic or path.
 fn resolve_link(problems: &mut Vec<Problem>, typed: &TableSettings, ports: Ports) -> Option<LinkConfig> {
     let values = &typed.values;
-    let kind = word(problems, values.get("kind"), &KINDS, |kind| kind, KINDS[0]);
+    let kind = take_word(problems, values.get("kind"), &KINDS, |kind| kind, KINDS[0]);
     let mut refuse = |places: &mut dyn Iterator<Item = &Place>, what: &str, kind: &str| {
         problems
             .extend(places.map(|place| Problem::new(place, what, format!("this with kind = \"{kind}\""))));
@@ -178,10 +174,10 @@ fn resolve_link(problems: &mut Vec<Problem>, typed: &TableSettings, ports: Ports
     if kind == "ether" {
         return resolve_ether_link(problems, typed, nic);
     }
-    let local = value(problems, values.get("local"), LOCAL_ALLOWED, parse_local);
+    let local = take_value(problems, values.get("local"), LOCAL_ALLOWED, parse_local);
     let alike = alike(problems, typed);
     let port = values.get("port").map(|given| {
-        let port = number(problems, Some(given), PORT, ports.first);
+        let port = take_number(problems, Some(given), PORT, ports.first);
         ports.check(problems, &given.place, &format!("port {port}"), port);
         port
     });
@@ -192,7 +188,6 @@ fn resolve_link(problems: &mut Vec<Problem>, typed: &TableSettings, ports: Ports
     Some(LinkConfig { nic: nic?, local, port, peers, ..alike })
 }
 
-/// A link of Ethernet frames.
 fn resolve_ether_link(
     problems: &mut Vec<Problem>,
     typed: &TableSettings,
@@ -206,8 +201,8 @@ fn resolve_ether_link(
     let alike = alike(problems, typed);
     let ways = &reclaim::Method::ALL;
     let ether = EtherConfig {
-        engine: word(problems, values.get("engine"), &Engine::ALL, Engine::name, Engine::default()),
-        completion: word(
+        engine: take_word(problems, values.get("engine"), &Engine::ALL, Engine::name, Engine::default()),
+        completion: take_word(
             problems,
             values.get("completion"),
             ways,
@@ -222,7 +217,6 @@ fn resolve_ether_link(
     Some(LinkConfig { nic: nic?, ether: Some(ether), ..alike })
 }
 
-/// A link through memory.
 fn resolve_window_link(problems: &mut Vec<Problem>, typed: &TableSettings) -> Option<LinkConfig> {
     if let Some(place) = typed.values.first(&["nic", "local", "peers"]) {
         let what = "a window of memory has neither NIC nor addresses";
@@ -241,7 +235,7 @@ fn is_on(typed: &TableSettings, key: &str) -> bool {
 fn alike(problems: &mut Vec<Problem>, typed: &TableSettings) -> LinkConfig {
     let mut link = LinkConfig {
         rate: resolve_rate(problems, &typed.values),
-        weight: typed.values.get("weight").map(|given| number(problems, Some(given), WEIGHT, 1)),
+        weight: typed.values.get("weight").map(|given| take_number(problems, Some(given), WEIGHT, 1)),
         ..LinkConfig::default()
     };
     for key in LINK_KEYS {
@@ -273,7 +267,7 @@ fn peers(problems: &mut Vec<Problem>, typed: &TableSettings, ports: Ports) -> Ve
     let mut peers = Vec::new();
     for given in given {
         let parse = |text: &str| parse_peer(text, ports.first);
-        let Some(peer) = value(problems, Some(given), PEER_ALLOWED, parse) else { continue };
+        let Some(peer) = take_value(problems, Some(given), PEER_ALLOWED, parse) else { continue };
         ports.check(problems, &given.place, &format!("peer {peer}"), peer.port());
         if peers.contains(&peer) {
             problems.push(Problem::new(&given.place, format!("{peer} is given twice"), "each peer once"));

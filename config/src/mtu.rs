@@ -31,7 +31,6 @@ impl Mtu {
         }
     }
 
-    /// The value as a file has it.
     pub fn toml(self) -> Value {
         match self {
             Self::Auto => "auto".into(),
@@ -43,7 +42,6 @@ impl Mtu {
 impl FromStr for Mtu {
     type Err = String;
 
-    /// Reads an MTU.
     fn from_str(text: &str) -> Result<Self, String> {
         if text == "auto" {
             return Ok(Self::Auto);

@@ -49,7 +49,6 @@ impl fmt::Display for Place {
 pub struct Problem {
     /// Where the wrong value was given.
     pub place: Place,
-    /// What is wrong with it.
     pub what: String,
     /// What is allowed; empty when `what` says it already.
     pub allowed: String,
@@ -78,12 +77,10 @@ pub struct BadInput {
 }
 
 impl BadInput {
-    /// One reason.
     pub fn new(sentence: impl Into<String>) -> BadInput {
         BadInput { sentences: vec![sentence.into()] }
     }
 
-    /// All reasons.
     pub fn sentences(&self) -> &[String] {
         &self.sentences
     }

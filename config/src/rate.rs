@@ -3,8 +3,8 @@
 use std::fmt;
 
 use super::problem::Problem;
+use super::rule::take_value;
 use super::settings::Values;
-use super::typed::value;
 use super::units::{BITRATE_ALLOWED, parse_bitrate, print_bitrate};
 
 /// What [`LinkRate`] is read from, for error sentences.
@@ -20,20 +20,18 @@ pub struct LinkRate {
     pub down: Option<u64>,
 }
 
-/// Checks what was typed.
 pub(super) fn resolve_rate(problems: &mut Vec<Problem>, typed: &Values) -> LinkRate {
     let each = typed.first(&["rate.down", "rate.up"]);
     if let (Some(_), Some(place)) = (typed.place("rate"), each) {
         let what = "the rate is given twice";
         problems.push(Problem::new(place, what, "`rate` for both directions, or `down` and `up`"));
     }
-    let mut read = |key| value(problems, typed.get(key), BITRATE_ALLOWED, parse_bitrate);
+    let mut read = |key| take_value(problems, typed.get(key), BITRATE_ALLOWED, parse_bitrate);
     let (both, down, up) = (read("rate"), read("rate.down"), read("rate.up"));
     LinkRate { up: up.or(both), down: down.or(both) }
 }
 
 impl LinkRate {
-    /// As people read it.
     pub(crate) fn words(self) -> String {
         let part = |rate: Option<u64>, way: &str| Some(format!("{} {way}", print_bitrate(rate?)));
         match (self.down, self.up) {

@@ -12,11 +12,9 @@ use super::links::keys::LINK_KEYS;
 pub struct Described {
     /// Its name behind those of its tables, such as `link.nic`.
     pub name: String,
-    /// What it may be.
     pub values: String,
     /// What is in force without it, as TOML.
     pub default: Option<Value>,
-    /// What it does.
     pub doc: &'static str,
     /// The flag of `up` of the same meaning, without its hyphens.
     pub flag: Option<&'static str>,
@@ -52,7 +50,6 @@ pub fn reference() -> [Vec<Described>; 4] {
     [bundle(KEYS), bundle(OFFLOADS), link.collect(), class]
 }
 
-/// The names of all keys.
 pub fn names() -> impl Iterator<Item = String> {
     reference().into_iter().flatten().map(|key| key.name)
 }

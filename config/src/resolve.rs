@@ -10,23 +10,20 @@ use super::classes::resolve_primary;
 use super::keys::rows;
 use super::limits::ADDRESSES;
 use super::links::{check_together, link_name};
-use super::nodes::check_sealed;
 use super::problem::{Problem, in_order, quoted};
 use super::rule::Resolving;
 use super::settings::{Given, Settings};
-use super::{Access, Cidr, Config, DataPath};
-use crate::key::{KEYS_MAX, Key, KeyError, Owner};
+use super::{Access, Cidr, Config, DataPath, Security};
+use crate::key::{ALLOW_MAX, KEYS_MAX, Key, KeyError, Owner, PUBLIC_ALLOWED, parse_public};
 use tabane_io::tap::is_device_name;
+use tabane_proto::security::PublicKey;
 
 /// Checks `settings` and fills in the defaults; `read_key` reads a key file.
 pub fn resolve(
     settings: &Settings,
     read_key: impl Fn(&Path, Owner) -> Result<Key, KeyError>,
 ) -> Result<Config, Vec<Problem>> {
-    let mut from = Resolving { settings, problems: Vec::new(), read_key: &read_key };
-    let config = resolved(&mut from);
-    check_together(&mut from.problems, settings);
-    in_order(from.problems).map_or(Ok(config), Err)
+    resolved(settings, &read_key, check_together)
 }
 
 /// The same for a configuration in force, whose links may have come to less than what a file has to say.
@@ -34,9 +31,7 @@ pub fn resolve_in_force(
     settings: &Settings,
     read_key: impl Fn(&Path, Owner) -> Result<Key, KeyError>,
 ) -> Result<Config, Vec<Problem>> {
-    let mut from = Resolving { settings, problems: Vec::new(), read_key: &read_key };
-    let config = resolved(&mut from);
-    in_order(from.problems).map_or(Ok(config), Err)
+    resolved(settings, &read_key, |_, _| {})
 }
 
 /// What a file says of the rights of the daemon, and over it; its other keys are not checked.
@@ -51,32 +46,69 @@ pub(super) fn resolve_access(settings: &Settings) -> Result<Access, Vec<Problem>
     in_order(from.problems).map_or(Ok(config.fixed.access), Err)
 }
 
-fn resolved(from: &mut Resolving<'_>) -> Config {
+fn resolved(
+    settings: &Settings,
+    read_key: &dyn Fn(&Path, Owner) -> Result<Key, KeyError>,
+    check_together: impl FnOnce(&mut Vec<Problem>, &Settings),
+) -> Result<Config, Vec<Problem>> {
+    let mut from = Resolving { settings, problems: Vec::new(), read_key };
     let mut config = Config::default();
     for row in rows() {
-        (row.rule.take)(row.name, from, &mut config);
+        (row.rule.take)(row.name, &mut from, &mut config);
     }
-    let settings = from.settings;
     let problems = &mut from.problems;
     config.live.policy_options.primary = resolve_primary(problems, settings, &config.links);
     check_ports(problems, settings, &config);
     check_own_name(problems, settings, &config);
     check_sealed(problems, settings, &config);
     check_data_path(problems, settings, &config);
-    config
+    check_together(problems, settings);
+    in_order(from.problems).map_or(Ok(config), Err)
 }
 
-/// Reads the name of a device.
 pub(super) fn parse_name(text: &str) -> Result<String, String> {
     let refused = || format!("{} cannot name a device", quoted(text));
     is_device_name(text).then(|| text.to_owned()).ok_or_else(refused)
 }
 
-/// The group's key.
+/// What [`parse_account`] takes, for error sentences.
+pub(super) const ACCOUNT_ALLOWED: &str = "1 to 32 bytes without spaces, `:` and `/`";
+
+/// Reads the name of a user or a group; whether there is one is checked when the bundle starts.
+pub(super) fn parse_account(text: &str) -> Result<Option<String>, String> {
+    let forbidden = |c: char| c.is_whitespace() || c.is_control() || matches!(c, ':' | '/');
+    let is_name = (1..=32).contains(&text.len()) && !text.contains(forbidden);
+    is_name.then(|| Some(text.to_owned())).ok_or_else(|| format!("{} is no name", quoted(text)))
+}
+
 pub(super) fn take_key(key: &str, from: &mut Resolving<'_>, config: &mut Config) {
     let Some(given) = from.settings.values.get::<PathBuf>(key) else { return };
     config.live.key = from.read(given, Owner::Group);
     config.live.key_file = Some(given.value.clone());
+}
+
+/// The key of this node alone.
+pub(super) fn take_node_key(key: &str, from: &mut Resolving<'_>, config: &mut Config) {
+    let Some(given) = from.settings.values.get::<PathBuf>(key) else { return };
+    config.fixed.node_key = from.read(given, Owner::Node);
+    config.fixed.node_key_file = Some(given.value.clone());
+}
+
+/// The nodes that are let in.
+pub(super) fn take_allow(key: &str, from: &mut Resolving<'_>, config: &mut Config) {
+    let Some(given) = from.settings.values.get::<Vec<String>>(key) else { return };
+    let keys = parse_allow(&given.value).map_err(|(what, allowed)| from.problem(given, what, allowed));
+    config.live.allow = keys.ok();
+}
+
+/// The public keys that texts are.
+pub fn parse_allow(texts: &[String]) -> Result<Vec<PublicKey>, (String, String)> {
+    if !(1..=ALLOW_MAX).contains(&texts.len()) {
+        let what = format!("{} keys are allowed", texts.len());
+        return Err((what, format!("1 to {ALLOW_MAX}; without a list every node of the group is let in")));
+    }
+    let keys = texts.iter().map(|text| parse_public(text)).collect::<Result<_, _>>();
+    keys.map_err(|what| (what, PUBLIC_ALLOWED.to_owned()))
 }
 
 /// Keys beside the one that is spoken.
@@ -98,7 +130,6 @@ pub(super) fn take_accept_keys(key: &str, from: &mut Resolving<'_>, config: &mut
     }
 }
 
-/// The addresses of the device.
 pub(super) fn take_addresses(key: &str, from: &mut Resolving<'_>, config: &mut Config) {
     let given = from.settings.values.list(key);
     if let Some(last) = given.last().filter(|_| !ADDRESSES.hold_count(given.len())) {
@@ -115,6 +146,15 @@ pub(super) fn take_addresses(key: &str, from: &mut Resolving<'_>, config: &mut C
             Ok(cidr) => config.live.addresses.push(cidr),
             Err(what) => from.problem(given, what, CIDR_ALLOWED),
         }
+    }
+}
+
+/// Refuses keys of nodes where cells are not sealed: no node proves its key there, so the list would let everybody in.
+pub(super) fn check_sealed(problems: &mut Vec<Problem>, settings: &Settings, config: &Config) {
+    let place = settings.values.first(&["allow", "node_key"]);
+    if let Some(place) = place.filter(|_| config.security == Security::None) {
+        let what = "no node proves its key where cells are not sealed";
+        problems.push(Problem::new(place, what, "this with `security = \"sealed\"`"));
     }
 }
 

@@ -6,7 +6,8 @@ use toml::Value;
 
 use super::Config;
 use super::form::{Form, Says};
-use super::problem::Problem;
+use super::limits::Limits;
+use super::problem::{Problem, nearest, quoted};
 use super::settings::{Given, Settings};
 use crate::key::{Key, KeyError, Owner};
 
@@ -14,7 +15,6 @@ use crate::key::{Key, KeyError, Owner};
 pub struct Rule {
     /// What its value looks like in a file.
     pub form: Form,
-    /// What its value may be, for the reference.
     pub says: Says,
     /// Checks what was given for a key of this name, and takes it into a configuration that has the default.
     pub(super) take: fn(&str, &mut Resolving<'_>, &mut Config),
@@ -26,7 +26,6 @@ pub struct Rule {
 pub(crate) struct Resolving<'a> {
     pub(super) settings: &'a Settings,
     pub(super) problems: Vec<Problem>,
-    /// Reads a key file.
     pub(super) read_key: &'a dyn Fn(&Path, Owner) -> Result<Key, KeyError>,
 }
 
@@ -37,7 +36,6 @@ impl Resolving<'_> {
         key.map_err(|error| self.problem(file, error.to_string(), owner.allowed())).ok()
     }
 
-    /// Notes what is wrong with a value.
     pub(super) fn problem<T>(
         &mut self,
         given: &Given<T>,
@@ -72,7 +70,7 @@ macro_rules! number {
             says: Says::Limits("number", $limits),
             take: |key, from, config| {
                 let field = &mut config.$($field).+;
-                *field = typed::number(&mut from.problems, from.settings.values.get(key), $limits, *field);
+                *field = rule::take_number(&mut from.problems, from.settings.values.get(key), $limits, *field);
             },
             value: |config| Some(i64::from(config.$($field).+).into()),
         }
@@ -87,7 +85,7 @@ macro_rules! word {
             says: Says::Words(|| $all.map($name).to_vec()),
             take: |key, from, config| {
                 let field = &mut config.$($field).+;
-                *field = typed::word(&mut from.problems, from.settings.values.get(key), &$all, $name, *field);
+                *field = rule::take_word(&mut from.problems, from.settings.values.get(key), &$all, $name, *field);
             },
             value: |config| Some($name(config.$($field).+).into()),
         }
@@ -102,7 +100,7 @@ macro_rules! parsed {
             says: Says::Text($says),
             take: |key, from, config| {
                 let given = from.settings.values.get(key);
-                if let Some(value) = typed::value(&mut from.problems, given, $allowed, $parse) {
+                if let Some(value) = rule::take_value(&mut from.problems, given, $allowed, $parse) {
                     config.$($field).+ = value;
                 }
             },
@@ -116,7 +114,57 @@ macro_rules! parsed {
 
 pub(super) use {number, parsed, switch, word};
 
-/// A TOML list of strings.
 pub(super) fn list<T: ToString>(items: impl IntoIterator<Item = T>) -> Value {
     Value::Array(items.into_iter().map(|item| Value::String(item.to_string())).collect())
+}
+
+// One typed value: what breaks the rule is noted as a problem, and replaced by a default.
+
+/// A number within `limits`.
+pub(crate) fn take_number<T: TryFrom<i64>>(
+    problems: &mut Vec<Problem>,
+    given: Option<&Given<i64>>,
+    limits: Limits,
+    default: T,
+) -> T {
+    let Some(given) = given else { return default };
+    match T::try_from(given.value) {
+        Ok(value) if limits.hold(given.value) => value,
+        _ => {
+            let what = format!("{} is out of range", given.value);
+            problems.push(Problem::new(&given.place, what, limits.to_string()));
+            default
+        }
+    }
+}
+
+/// One of the words in `all`.
+pub(crate) fn take_word<T: Copy>(
+    problems: &mut Vec<Problem>,
+    given: Option<&Given<String>>,
+    all: &[T],
+    name: impl Fn(T) -> &'static str,
+    default: T,
+) -> T {
+    let Some(given) = given else { return default };
+    if let Some(found) = all.iter().find(|one| name(**one) == given.value) {
+        return *found;
+    }
+    let names: Vec<&str> = all.iter().map(|one| name(*one)).collect();
+    let near =
+        nearest(&given.value, &names).map(|near| format!(" (did you mean `{near}`?)")).unwrap_or_default();
+    let what = format!("{} is unknown{near}", quoted(&given.value));
+    problems.push(Problem::new(&given.place, what, names.join(", ")));
+    default
+}
+
+/// A text that `parse` reads; `allowed` completes the sentence if it fails.
+pub(super) fn take_value<T>(
+    problems: &mut Vec<Problem>,
+    given: Option<&Given<String>>,
+    allowed: &str,
+    parse: impl FnOnce(&str) -> Result<T, String>,
+) -> Option<T> {
+    let given = given?;
+    parse(&given.value).map_err(|what| problems.push(Problem::new(&given.place, what, allowed))).ok()
 }

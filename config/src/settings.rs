@@ -14,7 +14,6 @@ use super::problem::Place;
 pub struct Given<T> {
     /// The value as typed.
     pub value: T,
-    /// Its place.
     pub place: Place,
 }
 
@@ -79,7 +78,6 @@ types! {
 pub trait Type: Sized {
     /// The value, if it is of this type.
     fn of(typed: &Typed) -> Option<&Given<Self>>;
-    /// A value of this type.
     fn typed(given: Given<Self>) -> Typed;
 }
 
@@ -108,7 +106,6 @@ impl Values {
         keys.iter().find_map(|key| self.place(key))
     }
 
-    /// Gives a key this value.
     pub fn set<T: Type>(&mut self, key: &'static str, given: Given<T>) {
         self.insert(key, T::typed(given));
     }
@@ -128,7 +125,6 @@ impl Values {
         None
     }
 
-    /// Lays the values of flags over these.
     fn overlay(&mut self, flags: Values) {
         for (key, typed) in flags.0 {
             if let Some(typed) = self.add(key, typed) {
@@ -143,7 +139,6 @@ impl Values {
 pub struct Settings {
     /// The file that was read, as named by the user.
     pub file: Option<Arc<str>>,
-    /// The values of the bundle's keys.
     pub values: Values,
     /// Frames with a policy of their own, in the order given.
     pub classes: Vec<TableSettings>,
@@ -156,7 +151,6 @@ pub struct Settings {
 pub struct TableSettings {
     /// Its line, or the flag.
     pub place: Place,
-    /// The values of its keys.
     pub values: Values,
 }
 

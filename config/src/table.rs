@@ -67,7 +67,6 @@ pub(crate) struct Section<'r, 't> {
     /// Prefix of its keys in sentences: empty, `offload.` or `link.`
     prefix: &'static str,
     table: DeTable<'t>,
-    /// The keys that were asked for.
     known: Vec<&'static str>,
 }
 
@@ -76,7 +75,6 @@ impl<'r, 't> Section<'r, 't> {
         Section { reader, prefix, table, known: Vec::new() }
     }
 
-    /// The file as the user named it.
     pub(crate) fn file(&self) -> Arc<str> {
         Arc::clone(&self.reader.file)
     }
@@ -120,12 +118,10 @@ impl<'r, 't> Section<'r, 't> {
         self.take(key, &format!("a string, {allowed}"), text_of)
     }
 
-    /// A whole number.
     pub(crate) fn number(&mut self, key: &'static str) -> Option<Given<i64>> {
         self.take(key, "a whole number", number_of)
     }
 
-    /// True or false.
     pub(crate) fn switch(&mut self, key: &'static str) -> Option<Given<bool>> {
         self.take(key, "true or false", DeValue::as_bool)
     }

@@ -7,8 +7,8 @@ use tabane_shm_ring::{Shape, ShapeError};
 
 use super::limits::{SLOT, SLOTS};
 use super::problem::{Place, Problem, quoted};
+use super::rule::{take_number, take_value};
 use super::settings::{Given, Values};
-use super::typed::{number, value};
 use super::units::{INTERVAL_ALLOWED, SIZE_ALLOWED, parse_interval, parse_size};
 
 /// Prefix of the name of a link through memory, before its path; no NIC can be called that.
@@ -47,7 +47,6 @@ pub struct WindowConfig {
 }
 
 impl WindowConfig {
-    /// The division of the memory for so many workers.
     pub fn shape(&self, workers: u16) -> Result<Shape, ShapeError> {
         let unit = usize::try_from(self.unit).map_err(|_| ShapeError::Unit)?;
         let ring = usize::try_from(self.ring).map_err(|_| ShapeError::Units)?;
@@ -66,7 +65,6 @@ impl WindowConfig {
     }
 }
 
-/// Whether the name of a link is that of a window of memory, not of a NIC.
 pub fn names_window(nic: &str) -> bool {
     nic.starts_with(WINDOW_PREFIX)
 }
@@ -79,11 +77,11 @@ pub(super) fn resolve_window(
 ) -> Option<WindowConfig> {
     let path = path(problems, place, typed.get("path"));
     let mut size =
-        |key, default| value(problems, typed.get(key), SIZE_ALLOWED, parse_size).unwrap_or(default);
+        |key, default| take_value(problems, typed.get(key), SIZE_ALLOWED, parse_size).unwrap_or(default);
     let (unit, ring) = (size("unit", UNIT), size("ring", RING));
-    let poll = value(problems, typed.get("poll"), INTERVAL_ALLOWED, parse_interval).unwrap_or(POLL);
-    let slots = number(problems, typed.get("slots"), SLOTS, 2);
-    let slot = typed.get("slot").map(|given| number(problems, Some(given), SLOT, 0));
+    let poll = take_value(problems, typed.get("poll"), INTERVAL_ALLOWED, parse_interval).unwrap_or(POLL);
+    let slots = take_number(problems, typed.get("slots"), SLOTS, 2);
+    let slot = typed.get("slot").map(|given| take_number(problems, Some(given), SLOT, 0));
     let window = WindowConfig { path: path?, unit, ring, slots, slot, poll };
     if let Err(error) = window.shape(1) {
         let keys: &[&str] = if matches!(error, ShapeError::Unit) { &["unit"] } else { &["ring", "unit"] };

@@ -11,7 +11,7 @@ mod troubles;
 use std::collections::{BTreeMap, VecDeque};
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use tabane_io::{Waker, now_ns};
 use tabane_proto::Event;
@@ -21,9 +21,9 @@ use tracing_subscriber::fmt::time::{FormatTime, SystemTime};
 use pace::Pace;
 use tabane_api::{Entry, KINDS, kinds};
 use tabane_config::problem::one_line;
+use tabane_process::locked;
 use troubles::Troubles;
 
-/// How many events the log keeps.
 pub(crate) const KEPT: usize = 256;
 
 /// The latest events of all workers.
@@ -38,9 +38,7 @@ pub struct EventLog {
 struct Kept {
     /// Number of the next event.
     next: u64,
-    /// The latest ones, oldest first.
     entries: VecDeque<Arc<Entry>>,
-    /// Those whose state lasts.
     troubles: Troubles,
     /// How many there were, by the place in [`KINDS`].
     counts: [u64; KINDS.len()],
@@ -49,7 +47,6 @@ struct Kept {
 }
 
 impl EventLog {
-    /// An empty log.
     pub fn new() -> io::Result<Self> {
         Ok(Self { kept: Mutex::default(), news: Waker::new()? })
     }
@@ -87,7 +84,7 @@ impl EventLog {
         let time = wall_clock();
         let kind = kinds::place(&entry.what);
         debug_assert!(kind.is_some() || entry.what.is_empty(), "{} stands in KINDS", entry.what);
-        let mut kept = self.lock();
+        let mut kept = locked(&self.kept);
         if let Some(kind) = kind {
             kept.counts[kind] += 1;
         }
@@ -106,27 +103,26 @@ impl EventLog {
         let _ = self.news.wake();
     }
 
-    /// The latest events, oldest first.
     pub(crate) fn latest(&self) -> Vec<Entry> {
-        let entries = self.lock().entries.clone();
+        let entries = locked(&self.kept).entries.clone();
         entries.iter().map(|entry| Entry::clone(entry)).collect()
     }
 
     /// Events whose state lasts now, at CLOCK_MONOTONIC `now_ns`, oldest first.
     pub(crate) fn troubles(&self, now_ns: u64) -> Vec<Entry> {
-        self.lock().troubles.last(now_ns)
+        locked(&self.kept).troubles.last(now_ns)
     }
 
     /// How many there were since the start, by kind; those that there were.
     pub(crate) fn counts(&self) -> BTreeMap<String, u64> {
-        let counts = self.lock().counts;
+        let counts = locked(&self.kept).counts;
         let counted = KINDS.iter().zip(counts).filter(|(_, count)| *count > 0);
         counted.map(|((kind, _), count)| ((*kind).to_owned(), count)).collect()
     }
 
     /// Up to `most` events from number `from` on. Before them comes an entry that counts those that are no longer kept.
     pub(crate) fn since(&self, from: u64, most: usize) -> Vec<Arc<Entry>> {
-        let kept = self.lock();
+        let kept = locked(&self.kept);
         let Some(first) = kept.entries.front() else { return Vec::new() };
         let lost = first.number.saturating_sub(from);
         let skipped = (lost > 0).then(|| Arc::new(Entry::skipped(lost, first)));
@@ -134,19 +130,14 @@ impl EventLog {
         skipped.into_iter().chain(later.cloned()).collect()
     }
 
-    /// Number of the oldest event that is kept.
     pub(crate) fn oldest(&self) -> u64 {
-        self.lock().entries.front().map_or(0, |entry| entry.number)
+        locked(&self.kept).entries.front().map_or(0, |entry| entry.number)
     }
 
     /// The reader has woken up, and reads all entries next.
     pub(crate) fn clear_news(&self) {
         // A waker that cannot be cleared wakes the reader again; the entries say what is new.
         let _ = self.news.clear();
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Kept> {
-        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -36,16 +36,13 @@ pub(crate) trait Machine: Send + Sync {
     /// Gives the device the addresses `new` in place of `old`, all or none.
     fn set_addresses(&self, old: &[Cidr], new: &[Cidr]) -> Result<(), String>;
 
-    /// The time.
     fn now(&self) -> Instant;
 
-    /// Lets time pass.
     fn pause(&self, time: Duration);
 }
 
 /// The machine on which this process runs.
 pub(crate) struct ThisMachine {
-    /// The bundle's device.
     pub(crate) device: Arc<Device>,
 }
 

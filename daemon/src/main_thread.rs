@@ -18,10 +18,11 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use anyhow::Context;
+use tabane_api::Told;
 use tabane_api::socket::peer_of;
 use tabane_config::{Config, Security};
 use tabane_io::netlink::Watch;
-use tabane_io::{Interest, Poll, Signals, Waker};
+use tabane_io::{Interest, Offload, Poll, Signals, Waker};
 
 use crate::control::requests::Requests;
 use crate::control::{Listener, Server};
@@ -31,10 +32,9 @@ use crate::machine::device::Device;
 use crate::machine::kernel_path::KernelPath;
 use crate::machine::medium::Medium;
 use crate::machine::speeds::Speeds;
-use crate::shell::Refusal;
-use crate::shell::Shell;
 use crate::shell::in_force::{Filed, InForce};
 use crate::shell::links::Links;
+use crate::shell::{Refusal, Shell};
 use crate::worker::workers::Workers;
 use crate::worker::{Command, Files};
 use handover::BundleState;
@@ -44,7 +44,6 @@ use watchdog::Watchdog;
 
 /// How often the main thread checks whether a worker has ended, and asks for the load of the NICs.
 const CHECK_EVERY: Duration = Duration::from_secs(1);
-/// Pause after an error.
 const PAUSE: Duration = Duration::from_millis(20);
 
 const SIGNALS: u64 = 0;
@@ -59,7 +58,6 @@ pub(crate) struct Handle {
     pub(crate) thread: JoinHandle<std::io::Result<()>>,
 }
 
-/// A bundle whose workers have started.
 pub(crate) struct Running {
     name: String,
     threads: Vec<Handle>,
@@ -300,10 +298,21 @@ impl Running {
         let snapshots = workers.snapshots();
         let first = snapshots.first().filter(|_| snapshots.len() == workers.count());
         let first = first.ok_or_else(|| Refusal::Failed("not all workers answer".to_owned()))?;
-        let peers = first.peers.len();
-        let events = events.latest();
-        let state = BundleState::of(&config, in_force.filed(), self.mac, nics, peers, device, events);
-        Ok(state.watched(watched).ordered(kernel.pair()))
+        let (filed, Offload { checksum, tso, uso }) = (in_force.filed(), device.offload());
+        Ok(BundleState {
+            handover: handover::VERSION,
+            told: Told::of(&config),
+            filed: Some((Told::of(&filed.config), filed.origin)),
+            mac: self.mac,
+            nics,
+            peers: first.peers.len(),
+            offload: [checksum, tso, uso],
+            takes_uso: device.has_uso(),
+            carrier: device.carrier(),
+            events: events.latest(),
+            watched: watched.and_then(|within| u64::try_from(within.as_micros()).ok()),
+            reorder: kernel.pair(),
+        })
     }
 }
 

@@ -34,11 +34,9 @@ use crate::worker::workers::Workers;
 use in_force::InForce;
 use links::Links;
 
-/// Why a request failed.
 pub(crate) enum Refusal {
     /// It cannot be done with this input; nothing has changed.
     Input(String),
-    /// It failed while it was done.
     Failed(String),
 }
 
@@ -64,7 +62,6 @@ impl<M: Machine> Shell<M> {
         }
     }
 
-    /// The link that a request means.
     fn link(&self, text: &str) -> Result<LinkConfig, Refusal> {
         parse_link(text, self.in_force.fixed.ports()).map_err(Refusal::Input)
     }
@@ -80,7 +77,6 @@ impl<M: Machine> Shell<M> {
         Ok(number)
     }
 
-    /// Switches the policy of all workers.
     fn switch_policy(&self, name: &str) -> Result<Answer, Refusal> {
         let new = named("policy", name, &PolicyKind::ALL, PolicyKind::name)?;
         let old = self.set_policy(new)?;
@@ -101,7 +97,6 @@ impl<M: Machine> Shell<M> {
         Ok(old)
     }
 
-    /// Switches the receive engine of all workers.
     fn switch_engine(&self, name: &str) -> Result<Answer, Refusal> {
         let new = named("receive engine", name, &Method::ALL, Method::name)?;
         let settings = receive::Settings { method: new, ..self.in_force.live().receive };
@@ -121,7 +116,6 @@ impl<M: Machine> Shell<M> {
         Ok(old)
     }
 
-    /// Gives all workers other group keys.
     fn change_keys(&self, keys: &[String]) -> Result<Answer, Refusal> {
         if !(1..=KEYS_MAX).contains(&keys.len()) {
             return Err(Refusal::Input(format!("{} keys; allowed: 1 to {KEYS_MAX}", keys.len())));

@@ -2,7 +2,6 @@
 //!
 //! `tabane` becomes this program with the words that `ps` is to show, which are not read.
 
-mod priority;
 mod privileges;
 mod run;
 
@@ -17,18 +16,17 @@ use tabane_api::{Start, Told};
 use tabane_config::Config;
 use tabane_config::problem::BadInput;
 use tabane_process::exit::report;
-use tabane_process::{log, stderr};
+use tabane_process::{start_log, stderr};
 use zeroize::Zeroize;
 
 use crate::main_thread::names;
 
-/// Does what the program is started for with these words.
 pub fn main(words: impl Iterator<Item = OsString>) -> ExitCode {
     let words: Vec<String> = words.map(|word| word.to_string_lossy().into_owned()).collect();
     let done = match words.split_first() {
         // The process that resolves names says nothing but answers.
         Some((first, words)) if first == names::RESOLVE => names::serve(words),
-        _ => log::start().map_err(anyhow::Error::new).and_then(|()| begin()),
+        _ => start_log().map_err(anyhow::Error::new).and_then(|()| begin()),
     };
     let code = done.map_or_else(|error| report("tabane", &error), |()| ExitCode::SUCCESS);
     stderr::flush();
@@ -43,7 +41,6 @@ fn begin() -> anyhow::Result<()> {
     }
 }
 
-/// What is to be done.
 fn received() -> anyhow::Result<Start> {
     let input = io::stdin();
     if input.is_terminal() {

@@ -34,7 +34,6 @@ use drain::Drain;
 use group::Protection;
 use links::WatchedLink;
 
-/// Messages per receive call.
 const RECEIVE: usize = 4;
 /// Receive calls per link and turn.
 const ROUNDS: usize = 8;
@@ -63,7 +62,6 @@ pub(crate) struct Shared {
     pub(crate) receive: receive::Settings,
     /// Which pieces of a frame are copied before the device takes it.
     pub(crate) fragments: Fragments,
-    /// The bundle's device.
     pub(crate) device: Arc<Device>,
     /// What carries frames besides cells.
     pub(crate) kernel: Arc<KernelPath>,
@@ -85,11 +83,9 @@ pub(crate) struct Worker {
     lent: Vec<Buffer>,
     /// When the device is read again after an error.
     read_again: Option<Instant>,
-    /// Whether epoll watches the device.
     tap_watched: bool,
     /// The drain before a handover, if one is under way.
     drain: Option<Drain>,
-    /// Its receive engine.
     engine: Receive,
     /// The buffer into which pieces of frames are copied on their way to the device.
     bounce: Bounce,
@@ -105,7 +101,6 @@ pub(crate) struct Worker {
 #[derive(Default, PartialEq, Eq)]
 struct Ready {
     tap: bool,
-    /// The device is in error.
     tap_failed: bool,
     waker: bool,
     readable: u16,

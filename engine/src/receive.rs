@@ -48,32 +48,18 @@ const SMOOTH: u32 = 8;
 /// takes.
 const PREEMPTED: Duration = Duration::from_micros(250);
 
-/// The names of the engines.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Method {
-    /// Sleeps until the kernel signals something.
-    Interrupt,
-    /// Polls once in each interval.
-    Timer,
-    /// Spins all the time.
-    Busy,
-    /// Spins while that pays, else sleeps.
-    #[default]
-    Adaptive,
-}
-
-impl Method {
-    /// All of them.
-    pub const ALL: [Self; 4] = [Self::Interrupt, Self::Timer, Self::Busy, Self::Adaptive];
-
-    /// The name in files, flags and the status.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Interrupt => "interrupt",
-            Self::Timer => "timer",
-            Self::Busy => "busy",
-            Self::Adaptive => "adaptive",
-        }
+tabane_proto::choices! {
+    /// The engines.
+    pub Method {
+        /// Sleeps until the kernel signals something.
+        Interrupt = "interrupt",
+        /// Polls once in each interval.
+        Timer = "timer",
+        /// Spins all the time.
+        Busy = "busy",
+        /// Spins while that pays, else sleeps.
+        #[default]
+        Adaptive = "adaptive",
     }
 }
 

@@ -24,9 +24,7 @@ const END_WAIT: Duration = Duration::from_secs(2);
 /// What is stated of this node.
 #[derive(Clone, Debug)]
 pub struct Announced {
-    /// The bundle.
     pub bundle: String,
-    /// The node's name.
     pub name: String,
     /// Where links listen, by NIC, when that does not follow from the bundle.
     pub endpoints: BTreeMap<String, SocketAddr>,
@@ -43,7 +41,6 @@ pub struct Announcer {
 }
 
 impl Announcer {
-    /// Starts it.
     pub fn start(etcd: Arc<Etcd>, announced: Announced) -> std::io::Result<Announcer> {
         let (now, asked) = channel();
         let work = Work { etcd, announced, lease: None, said: Said::default() };

@@ -5,7 +5,6 @@
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
-use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -13,6 +12,7 @@ use std::sync::Arc;
 use std::sync::mpsc::{Sender, channel};
 use std::{env, fs, thread};
 
+use anyhow::Context;
 use clap::{CommandFactory, Parser};
 use rustix::event::{PollFd, PollFlags, poll};
 use tabane_config::address::parse_host;
@@ -22,7 +22,6 @@ use tabane_config::{PORT, Peer};
 use tabane_io::Signals;
 use tabane_io::tap::{DEVICE_NAME_ALLOWED, is_device_name};
 
-use crate::Error;
 use crate::News;
 use crate::announce::{Announced, Announcer};
 use crate::cache::Cache;
@@ -105,17 +104,11 @@ pub fn command() -> clap::Command {
 
 /// Does what the command line `arguments` asks; the first one is the program's name.
 pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
-    let execute = |cli: Cli| {
-        cli.execute().map_err(|error| match error {
-            Error::Refused(sentence) => BadInput::new(sentence).into(),
-            failed => anyhow::Error::new(failed),
-        })
-    };
-    tabane::cli::run("tabane-follow", "tabane-follow", Cli::try_parse_from(arguments), execute)
+    tabane::cli::run("tabane-follow", "tabane-follow", Cli::try_parse_from(arguments), Cli::execute)
 }
 
 impl Cli {
-    fn execute(self) -> Result<(), Error> {
+    fn execute(self) -> anyhow::Result<()> {
         if !is_device_name(&self.bundle) {
             let bundle = quoted(&self.bundle);
             return refused(format!("{bundle} cannot name a bundle; allowed: {DEVICE_NAME_ALLOWED}"));
@@ -123,7 +116,7 @@ impl Cli {
         if self.etcd.is_empty() { self.follow_dns() } else { self.follow_etcd() }
     }
 
-    fn follow_dns(self) -> Result<(), Error> {
+    fn follow_dns(self) -> anyhow::Result<()> {
         let services: Vec<Service> = self.srv.iter().map(|text| service(text)).collect::<Result<_, _>>()?;
         let source = self.srv.join(" ");
         let signals = blocked()?;
@@ -137,7 +130,7 @@ impl Cli {
         })
     }
 
-    fn follow_etcd(mut self) -> Result<(), Error> {
+    fn follow_etcd(mut self) -> anyhow::Result<()> {
         let name = self.name.take().unwrap_or_else(host_name);
         if name.is_empty()
             || name.len() > NAME_MAX
@@ -157,13 +150,15 @@ impl Cli {
         let source = access.urls.join(" ");
         let etcd = access.client(&format!("/tabane/{}", self.bundle))?;
         if let Some(file) = &self.rotate {
-            let key = Key::read(file, Owner::Group).map_err(|error| bad_key(&error))?;
-            return rotate(&etcd, &key.hex(), &self.without, |what| print(&format!("{what}\n")));
+            let key = Key::read(file, Owner::Group).map_err(|error| {
+                BadInput::new(format!("--rotate: {error}; allowed: {}", KeyError::ALLOWED))
+            })?;
+            return rotate(&etcd, &key.hex(), &self.without, |what| tabane::cli::print(&format!("{what}\n")));
         }
         self.start(Arc::new(etcd), name, source)
     }
 
-    fn start(self, etcd: Arc<Etcd>, name: String, source: String) -> Result<(), Error> {
+    fn start(self, etcd: Arc<Etcd>, name: String, source: String) -> anyhow::Result<()> {
         let endpoints: BTreeMap<String, SocketAddr> =
             self.announce.iter().map(|text| announced(text)).collect::<Result<_, _>>()?;
         let wishes = Wishes { keys: self.keys, allow: self.allow };
@@ -172,13 +167,13 @@ impl Cli {
         let watched = Arc::clone(&etcd);
         if !self.silent {
             let announced = Announced { bundle: self.bundle, name, endpoints, lease: self.lease };
-            let announcer = Announcer::start(etcd, announced).map_err(|error| no_thread(&error))?;
+            let announcer = Announcer::start(etcd, announced).context("no thread")?;
             follower.announce_by(announcer);
         }
         run(follower, signals, move |news| watch(&watched, &news))
     }
 
-    fn follower(&self, own: String, wishes: Wishes, source: String) -> Result<Follower, Error> {
+    fn follower(&self, own: String, wishes: Wishes, source: String) -> anyhow::Result<Follower> {
         let path = self.cache.clone().unwrap_or_else(|| {
             let directory = env::var_os("STATE_DIRECTORY").map_or_else(|| STATE.into(), PathBuf::from);
             directory.join(format!("{}.json", self.bundle))
@@ -192,13 +187,13 @@ impl Cli {
         Ok(Follower::new(self.bundle.clone(), own, wishes, Cache::new(path), source))
     }
 
-    fn access(&self) -> Result<Access, Error> {
+    fn access(&self) -> anyhow::Result<Access> {
         let login = self.user.clone().zip(self.password_file.as_ref());
         let login = login.map(|(user, file)| {
             let wrong =
                 |error| format!("--password-file {}: {error}; allowed: a file of one line", file.display());
-            let password = fs::read_to_string(file).map_err(|error| Error::Refused(wrong(error)))?;
-            Ok::<_, Error>(Login { user, password: password.trim_end_matches(['\r', '\n']).to_owned() })
+            let password = fs::read_to_string(file).map_err(|error| BadInput::new(wrong(error)))?;
+            anyhow::Ok(Login { user, password: password.trim_end_matches(['\r', '\n']).to_owned() })
         });
         Ok(Access {
             urls: self.etcd.clone(),
@@ -214,7 +209,7 @@ fn run(
     follower: Follower,
     signals: Signals,
     bring: impl FnOnce(Sender<News>) + Send + 'static,
-) -> Result<(), Error> {
+) -> anyhow::Result<()> {
     let (sender, news) = channel();
     let stop = sender.clone();
     thread::Builder::new()
@@ -223,22 +218,19 @@ fn run(
             while poll(&mut [PollFd::new(&signals, PollFlags::IN)], None).is_err() {}
             let _ = stop.send(News::Stop);
         })
-        .map_err(|error| no_thread(&error))?;
-    thread::Builder::new()
-        .name("news".to_owned())
-        .spawn(move || bring(sender))
-        .map_err(|error| no_thread(&error))?;
+        .context("no thread")?;
+    thread::Builder::new().name("news".to_owned()).spawn(move || bring(sender)).context("no thread")?;
     follower.run(&news);
     Ok(())
 }
 
 /// Signals, blocked before there are threads that one could end.
-fn blocked() -> Result<Signals, Error> {
-    Signals::block().map_err(|error| Error::Failed(format!("waiting for signals: {error}")))
+fn blocked() -> anyhow::Result<Signals> {
+    Signals::block().context("waiting for signals")
 }
 
 /// Reads `[NIC=]NAME`.
-fn service(text: &str) -> Result<Service, Error> {
+fn service(text: &str) -> anyhow::Result<Service> {
     let (nic, name) = text.split_once('=').unwrap_or(("", text));
     let is_name =
         !name.is_empty() && name.len() <= NAME_MAX && name.bytes().all(|byte| byte.is_ascii_graphic());
@@ -250,37 +242,24 @@ fn service(text: &str) -> Result<Service, Error> {
 }
 
 /// Reads `NIC=ADDRESS[:PORT]`.
-fn announced(text: &str) -> Result<(String, SocketAddr), Error> {
+fn announced(text: &str) -> anyhow::Result<(String, SocketAddr)> {
     let allowed = "NIC=ADDRESS or NIC=ADDRESS:PORT, such as eth1=198.51.100.1";
-    let wrong = |why: &str| Error::Refused(format!("--announce {}: {why}; allowed: {allowed}", quoted(text)));
+    let wrong = |why: &str| BadInput::new(format!("--announce {}: {why}; allowed: {allowed}", quoted(text)));
     let (nic, address) = text.split_once('=').ok_or_else(|| wrong("no NIC"))?;
     match tabane_config::address::parse_peer(address, PORT).map_err(|why| wrong(&why))? {
         Peer::Address(endpoint) if parse_host(&endpoint.ip().to_string()).is_ok() => {
             Ok((nic.to_owned(), endpoint))
         }
-        _ => Err(wrong("no address")),
+        _ => Err(wrong("no address").into()),
     }
 }
 
-fn refused<T>(why: String) -> Result<T, Error> {
-    Err(Error::Refused(why))
+fn refused<T>(why: String) -> anyhow::Result<T> {
+    Err(BadInput::new(why).into())
 }
 
 fn host_name() -> String {
     rustix::system::uname().nodename().to_string_lossy().into_owned()
-}
-
-fn bad_key(error: &KeyError) -> Error {
-    Error::Refused(format!("--rotate: {error}; allowed: {}", KeyError::ALLOWED))
-}
-
-fn no_thread(error: &io::Error) -> Error {
-    Error::Failed(format!("no thread: {error}"))
-}
-
-/// Writes `text` to stdout; that a reader left early is no error.
-fn print(text: &str) -> Result<(), Error> {
-    tabane::cli::print(text).map_err(|error| Error::Failed(format!("stdout: {error}")))
 }
 
 #[cfg(test)]
@@ -296,9 +275,8 @@ mod tests {
 
     fn why_not(words: &str) -> String {
         let words = ["tabane-follow"].into_iter().chain(words.split_whitespace());
-        let done =
-            Cli::try_parse_from(words).map_err(|error| Error::Refused(sentence(&error, "tabane-follow")));
-        done.and_then(Cli::execute).expect_err("refused").to_string()
+        let cli = Cli::try_parse_from(words).map_err(|error| sentence(&error, "tabane-follow"));
+        cli.map_or_else(|why| why, |cli| cli.execute().expect_err("refused").to_string())
     }
 
     #[test]

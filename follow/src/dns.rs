@@ -29,9 +29,7 @@ const ATTEMPTS: usize = 2;
 /// A name, and the NIC of the link that greets what it stands for; `""`: all links.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Service {
-    /// The NIC.
     pub nic: String,
-    /// The name.
     pub name: String,
 }
 

@@ -22,7 +22,6 @@ use crate::News;
 use crate::fleet::{Fleet, KEYS, NODES};
 pub use access::{Access, Login};
 
-/// Time for an answer.
 const ANSWER_WAIT: Duration = Duration::from_secs(5);
 /// Longest answer, in bytes: a fleet of 1,024 nodes takes far less.
 const ANSWER_MAX: u64 = 8 << 20;
@@ -31,7 +30,8 @@ const ANSWER_MAX: u64 = 8 << 20;
 const REFUSAL_MAX: u64 = 512;
 
 /// etcd cannot be reached, refuses, or says what makes no sense: one sentence.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
 pub struct Trouble(pub String);
 
 /// The client.
@@ -52,7 +52,6 @@ pub struct Etcd {
 pub struct Stored {
     /// The key without the prefix.
     pub key: String,
-    /// The value.
     pub value: Vec<u8>,
     /// The lease that it goes with.
     pub lease: Option<String>,
@@ -263,7 +262,6 @@ impl Refused {
 // A watch lasts [`WATCH`] and begins again with a read. So a server that vanished without a word, or a watch that a proxy
 // swallows, delays news by so long at most.
 
-/// How long a watch lasts.
 const WATCH: Duration = Duration::from_secs(60);
 /// Between a watch and the next: at first, and at most, as it doubles while etcd is away.
 const PAUSES: (Duration, Duration) = (Duration::from_millis(250), Duration::from_secs(4));

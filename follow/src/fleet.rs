@@ -28,7 +28,6 @@ const VALUE_MAX: usize = 16 << 10;
 pub const NODES: &str = "nodes/";
 /// Public keys of those that are let in.
 pub const ALLOW: &str = "allow/";
-/// The group keys.
 pub const KEYS: &str = "keys";
 
 /// What is known of a fleet.

@@ -16,7 +16,6 @@ use crate::fleet::Fleet;
 use crate::plan::{Named, Running, Step, Wishes, plan};
 use crate::{News, Said};
 
-/// How often the bundle is looked at.
 const LOOK_EVERY: Duration = Duration::from_secs(2);
 
 /// The follower of one bundle.
@@ -104,7 +103,6 @@ impl Follower {
         self.said.warn("away", &format!("{why}; {stands}"));
     }
 
-    /// Makes the bundle as the fleet is.
     fn settle(&mut self) {
         let running = match Running::ask(&self.bundle) {
             Ok(running) => running,
@@ -176,7 +174,6 @@ impl Follower {
     }
 }
 
-/// Endpoints from DNS.
 fn named(fleet: &Fleet) -> usize {
     fleet.named.values().map(BTreeSet::len).sum()
 }

@@ -34,12 +34,7 @@ use fleet::Fleet;
 #[derive(Debug)]
 pub enum News {
     /// The fleet is so, and sentences say what of it makes no sense.
-    Fleet {
-        /// The fleet.
-        fleet: Fleet,
-        /// The sentences.
-        complaints: Vec<String>,
-    },
+    Fleet { fleet: Fleet, complaints: Vec<String> },
     /// It is not known how it is, and why.
     Away(String),
     /// Somebody ends the program.
@@ -48,17 +43,6 @@ pub enum News {
 
 /// Subjects that are remembered: who writes to etcd can make new ones without end.
 const SUBJECTS_MAX: usize = 4096;
-
-/// Why the program ends before it is told to.
-#[derive(Debug, thiserror::Error)]
-pub enum Error {
-    /// What was asked cannot be done: one sentence that says what is wrong and what is allowed. Exit code 2.
-    #[error("{0}")]
-    Refused(String),
-    /// It failed while running. Exit code 1.
-    #[error("{0}")]
-    Failed(String),
-}
 
 /// What was said last of each subject, so that a state that lasts is one line of the log.
 #[derive(Debug, Default)]

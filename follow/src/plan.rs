@@ -18,9 +18,7 @@ use crate::fleet::{Fleet, group};
 /// What of a fleet is taken besides peers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Wishes {
-    /// Group keys.
     pub keys: bool,
-    /// Who is let in.
     pub allow: bool,
 }
 
@@ -36,13 +34,10 @@ pub struct Named {
 /// One change.
 #[derive(Clone, PartialEq, Eq)]
 pub enum Step {
-    /// Use these group keys.
     Keys(Vec<String>),
     /// Let in the nodes with these keys.
     Allow(Vec<String>),
-    /// Greet a peer.
     Add(Named),
-    /// Greet it no longer.
     Remove(Named),
 }
 
@@ -75,7 +70,6 @@ pub fn plan(
     steps
 }
 
-/// The endpoints that a link is to greet.
 fn wanted(fleet: &Fleet, place: usize, link: &Link, own: &str) -> BTreeSet<SocketAddr> {
     let reaches = |endpoint: &SocketAddr| link.config.reaches(endpoint.ip());
     let others = fleet.nodes.iter().filter(|(name, _)| *name != own);
@@ -89,7 +83,6 @@ fn wanted(fleet: &Fleet, place: usize, link: &Link, own: &str) -> BTreeSet<Socke
 }
 
 impl Step {
-    /// What the bundle is asked.
     pub fn request(&self) -> Request {
         match self {
             Step::Keys(keys) => Request::Keys { keys: keys.clone() },
@@ -134,16 +127,13 @@ pub struct Running {
     pub groups: Vec<String>,
     /// Public keys of those that it lets in; `None`: all of the group.
     pub allow: Option<BTreeSet<String>>,
-    /// The public key of its own.
     pub node_key: Option<String>,
 }
 
-/// A link.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Link {
     /// As it was stated.
     pub config: LinkConfig,
-    /// UDP port of its first worker.
     pub port: u16,
 }
 
@@ -166,12 +156,10 @@ impl Running {
 }
 
 impl Link {
-    /// As a request names it.
     pub fn name(&self) -> String {
         link_name(&self.config)
     }
 
-    /// Whether it greets this endpoint.
     pub fn has(&self, peer: SocketAddr) -> bool {
         self.config.peers.contains(&Peer::Address(peer))
     }

@@ -11,11 +11,12 @@
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::Error;
-use crate::etcd::{Etcd, Trouble};
+use anyhow::bail;
+use tabane_config::problem::BadInput;
+
+use crate::etcd::Etcd;
 use crate::fleet::{Fleet, KEYS, group};
 
-/// How long nodes may take for a round.
 const ROUND: Duration = Duration::from_secs(60);
 /// How often it is looked whether they have it.
 const LOOK_EVERY: Duration = Duration::from_millis(200);
@@ -26,23 +27,22 @@ pub fn rotate(
     etcd: &Etcd,
     new: &str,
     without: &[String],
-    mut say: impl FnMut(&str) -> Result<(), Error>,
-) -> Result<(), Error> {
-    let announced = etcd.fleet().map_err(failed)?.0.nodes;
+    mut say: impl FnMut(&str) -> anyhow::Result<()>,
+) -> anyhow::Result<()> {
+    let announced = etcd.fleet()?.0.nodes;
     if let Some(unknown) = without.iter().find(|name| !announced.contains_key(*name)) {
         let names: Vec<&str> = announced.keys().map(String::as_str).collect();
         let why = format!("--without {unknown}: nobody announces that name; announced: {}", names.join(", "));
-        return Err(Error::Refused(why));
+        return Err(BadInput::new(why).into());
     }
-    let read = || -> Result<Fleet, Error> {
-        let mut fleet = etcd.fleet().map_err(failed)?.0;
+    let read = || -> anyhow::Result<Fleet> {
+        let mut fleet = etcd.fleet()?.0;
         fleet.nodes.retain(|name, _| !without.contains(name));
         Ok(fleet)
     };
     loop {
         // Read before the keys: what is written between the two is noticed when it would be overwritten.
-        let revision =
-            etcd.get(KEYS).map_err(failed)?.map_or_else(|| "0".to_owned(), |stored| stored.revision);
+        let revision = etcd.get(KEYS)?.map_or_else(|| "0".to_owned(), |stored| stored.revision);
         let fleet = read()?;
         let next = if fleet.keys.is_empty() {
             check_first(&fleet, new)?;
@@ -52,10 +52,8 @@ pub fn rotate(
             following(&fleet.keys, new)
         };
         let Some((keys, what)) = next else { return say("every node has this key and no other") };
-        if !etcd.replace_keys(&keys, &revision).map_err(failed)? {
-            return Err(Error::Failed(
-                "somebody else has changed the keys in etcd meanwhile; start it again".to_owned(),
-            ));
+        if !etcd.replace_keys(&keys, &revision)? {
+            bail!("somebody else has changed the keys in etcd meanwhile; start it again");
         }
         say(what)?;
         wait(read, &keys)?;
@@ -77,19 +75,18 @@ fn following(keys: &[String], new: &str) -> Option<(Vec<String>, &'static str)> 
 }
 
 /// The first key in etcd is one that all nodes speak already: else they would part.
-fn check_first(fleet: &Fleet, new: &str) -> Result<(), Error> {
+fn check_first(fleet: &Fleet, new: &str) -> anyhow::Result<()> {
     let number = group(new);
     let other = fleet.nodes.iter().find(|(_, node)| node.groups.first() != number.as_ref());
     other.map_or(Ok(()), |(name, _)| {
         let allowed = "at first the key that all nodes have, so that they agree on one in etcd";
-        Err(Error::Refused(format!(
-            "{name} speaks another key than this, and etcd has none yet; allowed: {allowed}"
-        )))
+        let why = format!("{name} speaks another key than this, and etcd has none yet; allowed: {allowed}");
+        Err(BadInput::new(why).into())
     })
 }
 
 /// Waits until every node that is announced has these keys.
-fn wait(read: impl Fn() -> Result<Fleet, Error>, keys: &[String]) -> Result<(), Error> {
+fn wait(read: impl Fn() -> anyhow::Result<Fleet>, keys: &[String]) -> anyhow::Result<()> {
     let groups: Vec<String> = keys.iter().filter_map(|key| group(key)).collect();
     let until = Instant::now() + ROUND;
     loop {
@@ -102,17 +99,13 @@ fn wait(read: impl Fn() -> Result<Fleet, Error>, keys: &[String]) -> Result<(), 
         }
         if Instant::now() > until {
             let seconds = ROUND.as_secs();
-            return Err(Error::Failed(format!(
+            bail!(
                 "after {seconds} s {} did not have the keys of this round, which stay; start it again when they follow with --keys, or `--without` those that are not to",
                 lagging.join(", ")
-            )));
+            );
         }
         thread::sleep(LOOK_EVERY);
     }
-}
-
-fn failed(Trouble(why): Trouble) -> Error {
-    Error::Failed(why)
 }
 
 #[cfg(test)]

@@ -156,10 +156,8 @@ fn config(bytes: &[u8]) {
     match read(text) {
         Ok(config) => assert_eq!(read(&config.to_string()).as_ref(), Ok(&config)),
         Err(problems) => {
-            assert!(!problems.is_empty());
-            for problem in problems {
-                assert!(!problem.to_string().is_empty());
-            }
+            let is_sentence = |text: String| !text.is_empty() && !text.contains('\n');
+            assert!(!problems.is_empty() && problems.iter().all(|problem| is_sentence(problem.to_string())));
         }
     }
 }

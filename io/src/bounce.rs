@@ -20,7 +20,6 @@ use crate::tap::FRAME_MAX;
 
 /// Most pieces of a frame.
 pub const PIECES: usize = 128;
-/// Frames per measurement.
 const FRAMES: usize = 32;
 /// How often each measurement is repeated; the fastest counts.
 const REPEATS: usize = 16;
@@ -34,17 +33,14 @@ pub struct Bounce {
 }
 
 impl Bounce {
-    /// Room for one frame.
     pub fn new(fragments: Fragments) -> Self {
         Self { fragments, buffer: vec![0; FRAME_MAX].into(), copied: 0 }
     }
 
-    /// How many pieces are copied.
     pub fn fragments(&self) -> &Fragments {
         &self.fragments
     }
 
-    /// Frames of which pieces were copied.
     pub fn copied(&self) -> u64 {
         self.copied
     }

@@ -50,6 +50,8 @@ pub(crate) struct Instruction {
     immediate: i32,
 }
 
+const _: () = assert!(size_of::<Instruction>() == 8);
+
 /// An instruction. Destination and source are bit fields of C: which comes first depends on the byte order.
 pub(crate) const fn op(code: u8, to: u8, from: u8, offset: i16, immediate: i32) -> Instruction {
     let registers = if cfg!(target_endian = "big") { to << 4 | from } else { from << 4 | to };
@@ -157,17 +159,6 @@ pub(crate) fn descriptor(result: c_long) -> io::Result<OwnedFd> {
     }
 }
 
-/// A descriptor as attributes have it.
 pub(crate) fn number(descriptor: &impl AsFd) -> u32 {
     descriptor.as_fd().as_raw_fd().cast_unsigned()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn an_instruction_is_eight_bytes() {
-        assert_eq!(size_of::<Instruction>(), 8);
-    }
 }

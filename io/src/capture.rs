@@ -35,7 +35,6 @@ pub use packet::{Cast, Packet};
 const KERNEL: u32 = 0;
 
 /// Why nothing can be captured.
-#[expect(missing_docs, reason = "the sentences say it")]
 #[derive(Debug, Error)]
 pub enum CaptureError {
     #[error(transparent)]
@@ -53,7 +52,6 @@ pub enum CaptureError {
 pub struct CaptureSpec {
     /// Bytes of each packet that are kept, at most.
     pub snap: u32,
-    /// Blocks of the ring.
     pub blocks: u32,
     /// Bytes of a block: a power of two, of 4,096 at least. No more of a packet is kept than a block has.
     pub block_bytes: u32,
@@ -170,7 +168,6 @@ impl Capture {
         self.socket.take_error()
     }
 
-    /// Whose the next block is.
     fn status(&self) -> &AtomicU32 {
         let at = self.next * self.block_bytes() + packet::STATUS;
         // SAFETY: the word lies in the mapping, which lives as long as `self`, is aligned as its block is, and is only

@@ -31,36 +31,21 @@ use xdp::Xdp;
 /// How often the rings of AF_XDP are polled for room: a batch leaves in this time at 10 Gbit/s.
 const ROOM: Duration = Duration::from_micros(50);
 
-/// What moves the cells of a link.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub enum Engine {
-    /// AF_XDP where it is available, else AF_PACKET.
-    Auto,
-    /// AF_XDP, or there is no link.
-    Xdp,
-    /// AF_PACKET.
-    #[default]
-    Packet,
-}
-
-impl Engine {
-    /// All of them.
-    pub const ALL: [Self; 3] = [Self::Auto, Self::Xdp, Self::Packet];
-
-    /// The name in files and flags.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Auto => "auto",
-            Self::Xdp => "xdp",
-            Self::Packet => "packet",
-        }
+tabane_proto::choices! {
+    /// What moves the cells of a link.
+    pub Engine {
+        /// AF_XDP where it is available, else AF_PACKET.
+        Auto = "auto",
+        /// AF_XDP, or there is no link.
+        Xdp = "xdp",
+        #[default]
+        Packet = "packet",
     }
 }
 
 /// The link that is wanted.
 #[derive(Debug, Clone)]
 pub struct EtherSpec {
-    /// The NIC whose link this is.
     pub nic: String,
     /// Distinguishes workers, and bundles on one NIC; the same at both ends.
     pub port: u16,
@@ -75,7 +60,6 @@ pub struct EtherSpec {
 }
 
 /// Why there is no link. Each reads as one sentence for the user.
-#[expect(missing_docs, reason = "the sentences say it")]
 #[derive(Debug, Error)]
 pub enum EtherError {
     #[error(transparent)]

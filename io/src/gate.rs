@@ -113,7 +113,6 @@ fn assemble(map: RawFd) -> Vec<Instruction> {
     program.finish()
 }
 
-/// A program under construction.
 #[derive(Default)]
 struct Assembly {
     instructions: Vec<Instruction>,

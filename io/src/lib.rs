@@ -20,7 +20,6 @@
 
 #![expect(unsafe_code, reason = "system calls that no library wraps; each block has its invariant")]
 
-pub mod any;
 pub mod bounce;
 mod bpf;
 #[cfg(feature = "watch")]
@@ -51,14 +50,15 @@ pub mod udp;
 
 use rustix::time::{ClockId, clock_gettime};
 
-pub use any::AnyLink;
 pub use bounce::{Bounce, PIECES};
 #[cfg(feature = "watch")]
 pub use capture::{Capture, CaptureError, CaptureSpec};
 pub use descriptors::{peer_groups, receive_files, send_files};
 pub use ether::{Engine, EtherError, EtherLink, EtherSpec};
 pub use gate::Gates;
-pub use link::{Failure, Link, Notice, Polled, RECEIVE_BUFFER, RUN_MAX, ReceiveBuffer, SEGMENTS_MAX, Sent};
+pub use link::{
+    AnyLink, Failure, Link, Notice, Polled, RECEIVE_BUFFER, RUN_MAX, ReceiveBuffer, SEGMENTS_MAX, Sent,
+};
 pub use mem::{MemError, MemLink, MemSpec};
 #[cfg(feature = "lab")]
 pub use packet::PacketSocket;
@@ -72,15 +72,4 @@ pub use udp::{LinkError, UdpLink, UdpSpec};
 pub fn now_ns() -> u64 {
     let now = clock_gettime(ClockId::Monotonic);
     now.tv_sec.cast_unsigned() * 1_000_000_000 + now.tv_nsec.cast_unsigned()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::now_ns;
-
-    #[test]
-    fn never_goes_back() {
-        let samples: Vec<u64> = (0..1000).map(|_| now_ns()).collect();
-        assert!(samples.is_sorted());
-    }
 }

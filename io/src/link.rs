@@ -6,11 +6,16 @@
 use std::fmt;
 use std::io::{self, IoSlice};
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
+use std::ops::{Deref, DerefMut};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::time::Duration;
 
 use tabane_shm_ring::Faults;
 use thiserror::Error;
+
+use crate::ether::EtherLink;
+use crate::mem::MemLink;
+use crate::udp::UdpLink;
 
 /// The receive buffer that a bundle gives a socket: what arrives at 10 Gbit/s while its worker is not scheduled for 5 ms.
 pub const RECEIVE_BUFFER: usize = 7 << 20;
@@ -20,11 +25,9 @@ pub const RUN_MAX: usize = 65_507;
 /// as single datagrams.
 pub const SEGMENTS_MAX: usize = 128;
 
-/// The result of sending a run.
 #[derive(Debug)]
 #[must_use]
 pub enum Sent {
-    /// The kernel has all of it.
     Done,
     /// The send buffer is full and nothing was taken: send the run again when the link is writable.
     Full,
@@ -137,20 +140,68 @@ pub trait Link: AsFd {
     }
 }
 
+/// One link, of the kind that the user chose.
+#[derive(Debug)]
+pub enum AnyLink {
+    /// Datagrams over a NIC.
+    Udp(Box<UdpLink>),
+    /// Frames over a NIC.
+    Ether(Box<EtherLink>),
+    /// Messages in memory. No descriptor reports them, see [`Link::poll`].
+    Mem(Box<MemLink>),
+}
+
+impl Deref for AnyLink {
+    type Target = dyn Link;
+
+    fn deref(&self) -> &(dyn Link + 'static) {
+        match self {
+            Self::Udp(link) => &**link,
+            Self::Ether(link) => &**link,
+            Self::Mem(link) => &**link,
+        }
+    }
+}
+
+impl DerefMut for AnyLink {
+    fn deref_mut(&mut self) -> &mut (dyn Link + 'static) {
+        match self {
+            Self::Udp(link) => &mut **link,
+            Self::Ether(link) => &mut **link,
+            Self::Mem(link) => &mut **link,
+        }
+    }
+}
+
+impl From<UdpLink> for AnyLink {
+    fn from(link: UdpLink) -> Self {
+        Self::Udp(Box::new(link))
+    }
+}
+
+impl From<EtherLink> for AnyLink {
+    fn from(link: EtherLink) -> Self {
+        Self::Ether(Box::new(link))
+    }
+}
+
+impl From<MemLink> for AnyLink {
+    fn from(link: MemLink) -> Self {
+        Self::Mem(Box::new(link))
+    }
+}
+
 /// What the kernel refused. Reads as one sentence for the user.
 #[derive(Debug, Error)]
 #[error("{what}: {step} failed: {source}")]
 pub struct Failure {
     /// What was to be opened, such as `device tb0`.
     pub what: String,
-    /// What was being done.
     pub step: &'static str,
-    /// The kernel's error.
     pub source: io::Error,
 }
 
 impl Failure {
-    /// For an error in this step.
     pub(crate) fn new(what: impl Into<String>, step: &'static str) -> impl FnOnce(io::Error) -> Self {
         let what = what.into();
         move |source| Self { what, step, source }
@@ -179,7 +230,7 @@ impl fmt::Display for Notice {
 
 #[cfg(test)]
 mod tests {
-    use super::{Notice, ReceiveBuffer};
+    use super::ReceiveBuffer;
 
     #[test]
     fn datagrams_end_at_each_segment() {
@@ -189,19 +240,5 @@ mod tests {
         (buffer.len, buffer.segment) = (7, 3);
         let datagrams: Vec<&[u8]> = buffer.datagrams().collect();
         assert_eq!(datagrams, [&b"aaa"[..], b"bbb", b"c"]);
-    }
-
-    #[test]
-    fn reads_as_one_sentence() {
-        let notice = Notice {
-            device: "eth1".into(),
-            feature: "UDP_GRO",
-            reason: "Protocol not available".into(),
-            instead: "datagrams are received one by one",
-        };
-        assert_eq!(
-            notice.to_string(),
-            "eth1: UDP_GRO is not available (Protocol not available); datagrams are received one by one"
-        );
     }
 }

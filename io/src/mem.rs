@@ -44,7 +44,6 @@ pub struct MemSpec {
 }
 
 /// Why there is no link. Each reads as one sentence for the user.
-#[expect(missing_docs, reason = "the sentences say it")]
 #[derive(Debug, Error)]
 pub enum MemError {
     #[error("window {path}: {source}", path = path.display())]
@@ -70,7 +69,6 @@ pub struct MemLink {
     slot: u16,
     /// The seat, which the first [`Self::service`] takes: until then the process that hands it over may have it.
     seat: Option<Seat<Mapping>>,
-    /// How many faults were reported.
     reported: u64,
 }
 
@@ -105,7 +103,6 @@ impl MemLink {
         Ok(Self { file, memory, spec: spec.clone(), slot, seat: None, reported: 0 })
     }
 
-    /// This node's slot.
     pub fn slot(&self) -> u16 {
         self.slot
     }
@@ -233,7 +230,6 @@ impl Drop for MemLink {
     }
 }
 
-/// The window, for sentences.
 fn describe(spec: &MemSpec) -> String {
     format!("window {}", spec.path.display())
 }

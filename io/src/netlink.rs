@@ -12,8 +12,6 @@ mod diag;
 #[cfg(feature = "lab")]
 mod lay;
 mod nic;
-#[cfg(feature = "watch")]
-mod route;
 mod watch;
 
 use std::io;
@@ -32,16 +30,13 @@ pub use device::{
     set_qdisc_noqueue,
 };
 #[cfg(feature = "watch")]
-pub use diag::{SocketState, TcpState, tcp_sockets, udp_sockets};
+pub use diag::{SocketState, TcpState, route_to, tcp_sockets, udp_sockets};
 #[cfg(feature = "lab")]
 pub use lay::{add_bridge, add_cable, plug, set_port};
 pub use nic::{Nic, NicAddress, nic, nic_at, nic_names};
-#[cfg(feature = "watch")]
-pub use route::route_to;
 pub use watch::{NicEvent, Watch};
 
 /// Why a request failed. Each reads as one sentence for the user.
-#[expect(missing_docs, reason = "the sentences say it")]
 #[derive(Debug, Error)]
 pub enum NetlinkError {
     #[error("NIC {name} does not exist; there are: {}", names.join(", "))]
@@ -70,14 +65,22 @@ impl NetlinkError {
 /// Room for one receive call. The kernel fills at most 32 KB per part of a dump.
 const RECEIVE_ROOM: usize = 64 * 1024;
 
-/// Asks for a list and gives its entries.
-fn dump(request: RouteNetlinkMessage) -> io::Result<Vec<RouteNetlinkMessage>> {
-    exchange(NETLINK_ROUTE, request, NLM_F_DUMP)
+/// Asks for a list and gives of its entries what `pick` takes.
+fn list<T>(
+    action: &'static str,
+    request: RouteNetlinkMessage,
+    pick: impl FnMut(&RouteNetlinkMessage) -> Option<T>,
+) -> Result<Vec<T>, NetlinkError> {
+    let answers = exchange(NETLINK_ROUTE, request, NLM_F_DUMP);
+    let answers = answers.map_err(|error| NetlinkError::new(action, error))?;
+    Ok(answers.iter().filter_map(pick).collect())
 }
 
 /// Asks for a change and waits until it is made. `flags` beside those of any request.
-fn change(request: RouteNetlinkMessage, flags: u16) -> io::Result<()> {
-    exchange(NETLINK_ROUTE, request, NLM_F_ACK | flags).map(drop)
+fn change(action: &'static str, request: RouteNetlinkMessage, flags: u16) -> Result<(), NetlinkError> {
+    exchange(NETLINK_ROUTE, request, NLM_F_ACK | flags)
+        .map(drop)
+        .map_err(|error| NetlinkError::new(action, error))
 }
 
 /// Sends one request and collects the answers up to the acknowledgement or the end of the list.

@@ -15,7 +15,6 @@ use nix::sys::statvfs::{FsFlags, statvfs};
 
 const SYS: &CStr = c"/sys";
 
-/// Has the program start in this network namespace.
 pub fn start_in(command: &mut Command, namespace: &Arc<File>) {
     let namespace = Arc::clone(namespace);
     let enter = move || {

@@ -29,9 +29,7 @@ const AT_ONCE: usize = 4_096;
 /// A kind of datagram that was heard.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Heard {
-    /// Whose it is.
     pub from: IpAddr,
-    /// To whom it goes.
     pub to: IpAddr,
     /// The port there; of a refusal, the port that is refused.
     pub port: u16,

@@ -17,11 +17,8 @@ use rustix::io::Errno;
 /// What a descriptor is watched for. Errors are always reported.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Interest {
-    /// Something to read.
     Read,
-    /// Room to write.
     Write,
-    /// Both.
     ReadWrite,
     /// Errors alone.
     Nothing,
@@ -41,13 +38,11 @@ impl Interest {
 /// A descriptor that is ready.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Ready {
-    /// The token it was added with.
     pub token: u64,
     /// A read gives data or an error.
     pub readable: bool,
     /// A write succeeds or gives an error.
     pub writable: bool,
-    /// The descriptor is in error or hung up.
     pub error: bool,
 }
 
@@ -160,7 +155,6 @@ pub struct Waker {
 }
 
 impl Waker {
-    /// A new waker, not signalled.
     pub fn new() -> io::Result<Self> {
         Ok(Self { event: eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)? })
     }

@@ -68,7 +68,6 @@ pub struct Offload {
 }
 
 impl Offload {
-    /// All offloads.
     pub const ALL: Self = Self { checksum: true, tso: true, uso: true };
     /// None: the kernel finishes each frame and segments it to the device's MTU.
     pub const NONE: Self = Self { checksum: false, tso: false, uso: false };
@@ -89,7 +88,6 @@ impl Offload {
 }
 
 /// Why there is no device. Each reads as one sentence for the user.
-#[expect(missing_docs, reason = "the sentences say it")]
 #[derive(Debug, Error)]
 pub enum TapError {
     #[error("device name \"{0}\" is refused; allowed: {DEVICE_NAME_ALLOWED}")]
@@ -155,17 +153,14 @@ impl Tap {
         Ok((tap, queues.into_iter().map(|file| TapQueue { file }).collect()))
     }
 
-    /// The device's name.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// The device's interface index.
     pub fn index(&self) -> u32 {
         self.index
     }
 
-    /// The offloads in force.
     pub fn offload(&self) -> Offload {
         Offload::from_mask(self.offload.load(Ordering::Relaxed))
     }

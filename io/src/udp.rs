@@ -32,7 +32,6 @@ pub const RECEIVE_MAX: usize = 16;
 /// The socket that is wanted.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct UdpSpec {
-    /// The NIC whose link this is.
     pub nic: String,
     /// The address to send from and receive at; `None`: IPv6, any address of the NIC.
     pub local: Option<IpAddr>,
@@ -53,7 +52,6 @@ pub struct UdpSpec {
 }
 
 /// Why there is no link. Each reads as one sentence for the user.
-#[expect(missing_docs, reason = "the sentences say it")]
 #[derive(Debug, Error)]
 pub enum LinkError {
     #[error(transparent)]
@@ -257,7 +255,6 @@ fn unmapped(endpoint: SocketAddr) -> SocketAddr {
     }
 }
 
-/// The link, for sentences.
 fn describe(nic: &str) -> String {
     format!("UDP link on NIC {nic}")
 }

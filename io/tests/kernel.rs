@@ -116,7 +116,6 @@ fn udp(nic: &str) -> UdpSpec {
     }
 }
 
-/// Sockets at both ends of a cable, at these ports.
 fn sockets(cable: &Cable, ports: [u16; 2]) -> [UdpSocket; 2] {
     [
         cable.left.run(|| UdpSocket::bind(("10.0.0.1", ports[0])).unwrap()),

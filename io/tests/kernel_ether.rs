@@ -43,7 +43,6 @@ fn spec(nic: &str, port: u16, engine: Engine) -> EtherSpec {
     EtherSpec { nic: nic.to_owned(), port, engine, completion, receive_buffer: 4 << 20, send_buffer: 4 << 20 }
 }
 
-/// Both ends of a cable.
 fn ends(cable: &Cable, near: Engine, far: Engine) -> [EtherLink; 2] {
     [cable.left.run(|| open("left", PORT, near)), cable.right.run(|| open("right", PORT, far))]
 }

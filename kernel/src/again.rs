@@ -88,7 +88,6 @@ impl Again {
     }
 }
 
-/// The frame that the segment is on the device.
 fn segment(last: &LastSegment) -> Option<Vec<u8>> {
     let [whole, headers, payload] =
         [last.frame_bytes, last.header_bytes, last.payload_bytes].map(|bytes| bytes as usize);
@@ -123,7 +122,6 @@ fn tcp(frame: &[u8], whole: usize) -> Option<usize> {
     }
 }
 
-/// Writes lengths and checksums.
 fn finish(frame: &mut [u8], at: usize) -> Option<()> {
     let [total, segment] = [ETHERNET, at].map(|from| u16::try_from(frame.len() - from).ok());
     let (total, segment) = (total?, segment?);

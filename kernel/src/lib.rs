@@ -34,7 +34,6 @@ pub use path::{KernelPath, Link, Plan, Seat};
 pub use reorder::Reorder;
 
 /// What keeps the kernel path from working.
-#[expect(missing_docs, reason = "the sentences say it")]
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     #[error(
@@ -66,7 +65,6 @@ pub enum Error {
 }
 
 impl Error {
-    /// Whether a right is missing.
     pub fn is_permission(&self) -> bool {
         match self {
             Self::Load(_, error)

@@ -26,7 +26,6 @@ const BATCH: u32 = 1_024;
 /// What the compiled qdisc calls its operations.
 const OPS: &str = "reorder";
 
-/// Programs in the kernel, and their maps.
 pub struct Loaded {
     /// The name of a kind of qdisc in the kernel; a qdisc of it lives on without.
     _kind: Option<Link>,
@@ -135,7 +134,6 @@ pub(crate) fn processors() -> Result<usize, Error> {
     libbpf_rs::num_possible_cpus().map_err(|error| Error::Map(io(error)))
 }
 
-/// Whether the kernel lists qdiscs among what programs can be.
 pub(crate) fn kernel_has_qdiscs() -> bool {
     types().is_some_and(|types| types.type_by_name::<Struct<'_>>("bpf_struct_ops_Qdisc_ops").is_some())
 }

@@ -28,7 +28,6 @@ const SHARE: u64 = 125_000_000;
 /// What a kernel path is made for.
 #[derive(Clone, Copy, Debug)]
 pub struct Plan {
-    /// Interface index of the device.
     pub device: u32,
     /// The device's own address: frames from it that come from a link are refused.
     pub mac: Option<[u8; 6]>,
@@ -41,16 +40,13 @@ pub struct Plan {
 /// The link that a sender has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Seat {
-    /// A peer to which it sends.
     pub peer: usize,
-    /// The link.
     pub link: usize,
 }
 
 /// A link whose NIC has the receive program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Link {
-    /// Interface index of its NIC.
     pub ifindex: u32,
     /// Largest IPv6 packet that it takes, in bytes: the NIC's MTU.
     pub mtu: u32,
@@ -376,7 +372,6 @@ impl KernelPath {
     }
 }
 
-/// Whether flows may have a path.
 fn is_open(path: &Path) -> bool {
     path.flags & PATH_UP != 0
 }
@@ -386,7 +381,6 @@ fn source(path: &Path) -> Vec<u8> {
     Source { ifindex: path.ifindex, address: path.remote }.bytes()
 }
 
-/// Puts a program at a NIC.
 pub(crate) fn place(
     loaded: &Loaded,
     name: &'static str,
@@ -403,7 +397,6 @@ fn byte_time(speed: u128) -> u32 {
     (SECOND_NS << TIME_SHIFT).checked_div(speed).map_or(0, |time| u32::try_from(time).unwrap_or(u32::MAX))
 }
 
-/// The number that programs give to a path.
 fn path_number(peer: usize, link: usize) -> u32 {
     u32::try_from(peer * LINKS + link).unwrap_or(u32::MAX)
 }

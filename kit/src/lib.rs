@@ -9,10 +9,6 @@
 //!                    (rate, emulator) (status) (cpu, counters)
 //! ```
 #![forbid(unsafe_code)]
-#![expect(
-    missing_docs,
-    reason = "no other repository uses this crate, and what a name says is not said again"
-)]
 
 pub mod bonding;
 pub mod bundle;

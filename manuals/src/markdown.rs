@@ -26,7 +26,6 @@ struct Page {
     line: Vec<Inline>,
     /// Headings of the present table.
     titles: Vec<String>,
-    /// Cells of the present row.
     cells: Vec<Vec<Inline>>,
     is_title_row: bool,
     is_code: bool,

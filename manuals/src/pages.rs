@@ -20,7 +20,6 @@ const FILES: [(&str, &str); 3] = [
     ("/etc/tabane/NAME.key", "Its key, which is for root alone (mode 0600)."),
     ("tabane@NAME.service", "Its service."),
 ];
-/// Variables that the programs read.
 const VARIABLES: [(&str, &str); 2] = [
     (
         "TABANE_LOG",
@@ -37,7 +36,6 @@ const SEE_ALSO: [(&str, &str); 6] = [
     ("tabane.toml", "5"),
     ("tabaned", "8"),
 ];
-/// What the daemon is.
 const DAEMON: [&str; 3] = [
     "One process of this program runs one bundle: its network device, its links and the threads that carry frames between them. Nobody \
      types its name: `tabane up` reads the configuration and the key, hands them over and becomes this program, and so does `tabane \

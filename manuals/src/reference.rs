@@ -24,7 +24,6 @@ pub fn pages() -> Vec<(&'static str, String)> {
     ]
 }
 
-/// A page begins with what it is for, and how it was made.
 fn begin(title: &str, purpose: &str) -> String {
     format!(
         "# {title}\n\n{purpose}\n\n<!-- Made from the code: `TABANE_WRITE=1 cargo test -p tabane-manuals reference`. -->\n\n"
@@ -43,7 +42,6 @@ fn commands() -> String {
     page
 }
 
-/// A section for the command, and for its own commands.
 fn command(command: &Command, page: &mut String) {
     let name = command.get_bin_name().unwrap_or_else(|| command.get_name());
     page.push_str(&format!("## {name}\n\n"));

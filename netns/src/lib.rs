@@ -3,11 +3,6 @@
 //!
 //! Rule of the crate: it knows no bundle, so that every other crate may test with it. What needs `unsafe` is `tabane_io::netns`.
 
-#![expect(
-    missing_docs,
-    reason = "no other repository uses this crate, and what a name says is not said again"
-)]
-
 pub mod needs;
 pub mod process;
 

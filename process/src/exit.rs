@@ -11,14 +11,12 @@ use tabane_config::problem::{BadInput, one_line};
 
 use crate::stderr::Stderr;
 
-/// Exit code of a failure at run time.
 const RUN_TIME: u8 = 1;
 /// Exit code when the input or the machine does not allow what was asked.
 const BAD_INPUT: u8 = 2;
 /// Exit code when `tabane doctor` has found something.
 const FOUND: u8 = 3;
 
-/// Exit codes and their meanings.
 pub const CODES: [(u8, &str); 4] = [
     (0, "It did what was asked."),
     (RUN_TIME, "It failed while running."),
@@ -30,7 +28,6 @@ pub const CODES: [(u8, &str); 4] = [
 #[derive(Debug, thiserror::Error)]
 #[error("{count} {}", if *count == 1 { "finding" } else { "findings" })]
 pub struct Found {
-    /// How many findings.
     pub count: usize,
 }
 

@@ -6,10 +6,11 @@
 
 use std::collections::VecDeque;
 use std::io::{self, Write};
-use std::sync::{Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Condvar, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
-/// Lines that wait for stderr.
+use crate::locked;
+
 const WAITING_MAX: usize = 1024;
 /// How long [`flush`] waits.
 const FLUSH_TIMEOUT: Duration = Duration::from_secs(1);
@@ -68,7 +69,7 @@ struct Lines {
 
 impl Queue {
     fn push(&self, line: &[u8]) {
-        let mut lines = self.lock();
+        let mut lines = locked(&self.lines);
         if lines.waiting.len() < WAITING_MAX {
             lines.waiting.push_back(line.to_vec());
             self.changed.notify_all();
@@ -87,7 +88,7 @@ impl Queue {
 
     /// Waits for the next line; the one before counts as written.
     fn next(&self) -> Vec<u8> {
-        let mut lines = self.lock();
+        let mut lines = locked(&self.lines);
         loop {
             if let Some(line) = lines.waiting.pop_front() {
                 lines.busy = true;
@@ -106,11 +107,7 @@ impl Queue {
 
     fn flush(&self, at_most: Duration) {
         let unwritten = |lines: &mut Lines| lines.busy || !lines.waiting.is_empty();
-        let _ = self.changed.wait_timeout_while(self.lock(), at_most, unwritten);
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Lines> {
-        self.lines.lock().unwrap_or_else(PoisonError::into_inner)
+        let _ = self.changed.wait_timeout_while(locked(&self.lines), at_most, unwritten);
     }
 }
 

@@ -13,6 +13,7 @@
 //! draft-irtf-cfrg-aegis-aead.
 
 #![forbid(unsafe_code)]
+#![deny(missing_docs)]
 
 mod aead;
 mod aegis128l;

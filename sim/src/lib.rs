@@ -23,10 +23,6 @@
 //! A plan may have adversities beside its faults ([`adversity`]), a hostile member among them ([`hostile`]).
 
 #![forbid(unsafe_code)]
-#![expect(
-    missing_docs,
-    reason = "no other repository uses this crate, and what a name says is not said again"
-)]
 
 pub mod adversity;
 mod agenda;

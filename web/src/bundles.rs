@@ -30,7 +30,6 @@ pub fn figures(
 //
 // The judgement is the daemon's library's alone; the page repeats it.
 
-/// The words about a bundle.
 #[derive(Debug, PartialEq, Eq, Serialize)]
 pub(crate) struct Shown {
     /// How it is, in a word: `healthy`, `DEGRADED`, `NO PEER`.
@@ -42,14 +41,12 @@ pub(crate) struct Shown {
 /// The words about a path.
 #[derive(Debug, PartialEq, Eq, Serialize)]
 struct ShownPath {
-    /// Identity of the peer.
     peer: String,
     link: u32,
     /// `up`, `down`, `drained`, ….
     state: &'static str,
     /// Cells to the peer now, in bits per second; `null`: not known yet.
     sent_bps: Option<u64>,
-    /// Cells of the peer.
     received_bps: Option<u64>,
     /// Its part of all that goes to the peer, in percent; `null` while nothing goes.
     share_percent: Option<u64>,

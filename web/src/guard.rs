@@ -124,7 +124,6 @@ impl Token {
         Ok(Self(random.chars().take(DIGITS).collect()))
     }
 
-    /// The one in a file, which others may not read.
     pub(crate) fn read(path: &Path) -> Result<Self, BadInput> {
         let wrong = |what: String| BadInput::new(format!("token file {}: {what}", path.display()));
         let unreadable = |error: std::io::Error| wrong(error.to_string());
@@ -153,7 +152,6 @@ impl Token {
         self.0.as_bytes().ct_eq(given.as_bytes()).into()
     }
 
-    /// The token, for who starts the program.
     pub(crate) fn reveal(&self) -> &str {
         &self.0
     }

@@ -15,7 +15,7 @@ use std::convert::Infallible;
 use std::io::{self, Read};
 use std::os::unix::net::UnixStream;
 use std::pin::Pin;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::task::{Context, Poll};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -25,6 +25,7 @@ use futures_core::Stream;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use serde::Serialize;
 use tabane_api::{AskError, Entry, Present, Request, Status, open_request, status_of};
+use tabane_process::locked;
 use tokio::sync::mpsc::{Receiver, Sender, channel};
 
 use crate::bundles::{Shown, shown};
@@ -35,11 +36,9 @@ const INTERVAL: Duration = Duration::from_millis(250);
 const INTERVAL_LEAST: Duration = Duration::from_millis(100);
 /// Time between two looks at which bundles are up.
 const LIST_INTERVAL: Duration = Duration::from_secs(1);
-/// Rates are measured over this time.
 const RATE_WINDOW_NS: u64 = 1_000_000_000;
 /// Pages that are open at once.
 const PAGES_MAX: usize = 32;
-/// Messages that wait for one of them.
 const MESSAGES_MAX: usize = 256;
 /// Events of a bundle that a new page gets; as many as a bundle keeps.
 const EVENTS_MAX: usize = 256;
@@ -48,14 +47,26 @@ const EVENTS_MAX: usize = 256;
 #[derive(Serialize)]
 #[serde(tag = "kind", rename_all = "kebab-case")]
 enum Said<'a> {
-    /// Which bundles are up.
-    Bundles { names: &'a [String] },
+    Bundles {
+        names: &'a [String],
+    },
     /// A bundle's status, without its events.
-    Status { bundle: &'a str, status: &'a Status, shown: Shown },
+    Status {
+        bundle: &'a str,
+        status: &'a Status,
+        shown: Shown,
+    },
     /// A bundle gives no status, and why.
-    Gone { bundle: &'a str, reason: String },
+    Gone {
+        bundle: &'a str,
+        reason: String,
+    },
     /// Events of a bundle; `anew`: those before are forgotten.
-    Events { bundle: &'a str, anew: bool, events: &'a [Entry] },
+    Events {
+        bundle: &'a str,
+        anew: bool,
+        events: &'a [Entry],
+    },
 }
 
 type Message = Arc<str>;
@@ -74,7 +85,6 @@ struct Inner {
 #[derive(Default)]
 struct State {
     pages: Vec<Sender<Message>>,
-    /// The latest list of names.
     names: Option<(Vec<String>, Message)>,
     bundles: BTreeMap<String, Kept>,
 }
@@ -98,12 +108,12 @@ impl Live {
 
     /// The bundles that are up now.
     pub(crate) fn names(&self) -> io::Result<Vec<String>> {
-        self.0.present.lock().unwrap_or_else(PoisonError::into_inner).names()
+        locked(&self.0.present).names()
     }
 
     /// A new page, which is told the present state first; `None`: too many are open.
     pub(crate) fn follow(&self) -> Option<Feed> {
-        let mut state = self.state();
+        let mut state = locked(&self.0.state);
         state.pages.retain(|page| !page.is_closed());
         if state.pages.len() >= PAGES_MAX {
             return None;
@@ -123,13 +133,8 @@ impl Live {
         Some(Feed(messages))
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
-        self.0.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Whether a page is open.
     fn is_watched(&self) -> bool {
-        let mut state = self.state();
+        let mut state = locked(&self.0.state);
         state.pages.retain(|page| !page.is_closed());
         !state.pages.is_empty()
     }
@@ -138,7 +143,7 @@ impl Live {
     fn list(&self) {
         loop {
             let closed = |state: &mut State| state.pages.iter().all(Sender::is_closed);
-            let waited = self.0.changed.wait_while(self.state(), |state| closed(state));
+            let waited = self.0.changed.wait_while(locked(&self.0.state), |state| closed(state));
             drop(waited.unwrap_or_else(PoisonError::into_inner));
             if let Ok(names) = self.names() {
                 self.tell_names(names);
@@ -148,7 +153,7 @@ impl Live {
     }
 
     fn tell_names(&self, names: Vec<String>) {
-        let mut state = self.state();
+        let mut state = locked(&self.0.state);
         for name in &names {
             if !state.bundles.contains_key(name) {
                 let (own, bundle) = (self.clone(), name.clone());
@@ -186,7 +191,7 @@ impl Live {
             }
             self.tell_events(name, &mut log, asked);
         }
-        self.state().bundles.remove(name);
+        locked(&self.0.state).bundles.remove(name);
     }
 
     fn tell_status(&self, bundle: &str, status: Status, earlier: &mut Vec<Status>) {
@@ -199,7 +204,7 @@ impl Live {
         let shown = shown(&status, earlier.first());
         let message = message(&Said::Status { bundle, status: &status, shown });
         earlier.push(status);
-        self.state().tell_state(bundle, message);
+        locked(&self.0.state).tell_state(bundle, message);
     }
 
     fn tell_gone(&self, bundle: &str, error: &AskError) {
@@ -208,7 +213,7 @@ impl Live {
             other => other.to_string(),
         };
         let message = message(&Said::Gone { bundle, reason });
-        self.state().tell_state(bundle, message);
+        locked(&self.0.state).tell_state(bundle, message);
     }
 
     /// Tells of what the log says until it is time for the next status; the last one was `asked` for then.
@@ -221,7 +226,7 @@ impl Live {
                 Ok(events) if events.is_empty() => return,
                 Ok(events) => {
                     let anew = std::mem::take(&mut open.is_new);
-                    self.state().tell_events(bundle, anew, &events);
+                    locked(&self.0.state).tell_events(bundle, anew, &events);
                     tick = asked + INTERVAL_LEAST;
                 }
                 // The bundle has ended, or its log has passed to another process.
@@ -256,7 +261,6 @@ impl State {
     }
 }
 
-/// A message as it is sent.
 fn message(said: &Said<'_>) -> Option<Message> {
     serde_json::to_string(said).ok().map(Message::from)
 }

@@ -37,7 +37,6 @@ const BODY_BYTES_MAX: usize = 4096;
 /// What all requests share.
 pub(crate) struct Shared {
     pub(crate) live: Live,
-    /// Whether requests may change bundles.
     pub(crate) actions: bool,
 }
 
@@ -46,14 +45,19 @@ pub(crate) fn is_asked(path: &str) -> bool {
     !ASSETS.iter().any(|asset| asset.path == path)
 }
 
-/// Everything that can be asked, behind the guard.
 pub(crate) fn router(shared: Arc<Shared>, guard: Arc<Guard>) -> Router {
     let mut router = Router::new()
         .route("/api/bundles", get(list))
-        .route("/api/bundles/{name}/status", get(status))
-        .route("/api/bundles/{name}/events", get(events))
-        .route("/api/bundles/{name}/links/{link}/drain", post(drain))
-        .route("/api/bundles/{name}/links/{link}/resume", post(resume))
+        .route("/api/bundles/{name}/status", get(|Path(name)| question(name, Request::Status)))
+        .route("/api/bundles/{name}/events", get(|Path(name)| question(name, Request::Events)))
+        .route(
+            "/api/bundles/{name}/links/{link}/drain",
+            post(|shared, path| of_link(shared, path, |link| Request::LinkDrain { link })),
+        )
+        .route(
+            "/api/bundles/{name}/links/{link}/resume",
+            post(|shared, path| of_link(shared, path, |link| Request::LinkResume { link })),
+        )
         .route("/api/bundles/{name}/policy", post(policy))
         .route("/api/stream", get(stream))
         .route("/metrics", get(figures));
@@ -138,26 +142,12 @@ async fn list(State(shared): State<Arc<Shared>>) -> Result<Json<Value>, Refusal>
     })))
 }
 
-async fn status(Path(name): Path<String>) -> Result<Json<Value>, Refusal> {
-    question(name, Request::Status).await
-}
-
-async fn events(Path(name): Path<String>) -> Result<Json<Value>, Refusal> {
-    question(name, Request::Events).await
-}
-
-async fn drain(
+async fn of_link(
     State(shared): State<Arc<Shared>>,
     Path((name, link)): Path<(String, String)>,
+    request: fn(String) -> Request,
 ) -> Result<Json<Value>, Refusal> {
-    action(&shared, name, Request::LinkDrain { link }).await
-}
-
-async fn resume(
-    State(shared): State<Arc<Shared>>,
-    Path((name, link)): Path<(String, String)>,
-) -> Result<Json<Value>, Refusal> {
-    action(&shared, name, Request::LinkResume { link }).await
+    action(&shared, name, request(link)).await
 }
 
 /// What to switch to.

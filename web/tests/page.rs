@@ -22,7 +22,6 @@ fn page() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("page")
 }
 
-/// What is missing to build the page.
 fn lack() -> Option<String> {
     if let Err(missing) = require(&[NODE]) {
         return Some(missing.to_string());

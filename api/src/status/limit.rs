@@ -16,8 +16,7 @@ pub struct Rates {
 impl PathStatus {
     /// What the path has carried between `earlier` and `later`, of the same bundle; `None` where that cannot be told.
     pub fn rates(&self, node: &str, earlier: &Status, later: &Status) -> Option<Rates> {
-        let peer = earlier.peers.iter().find(|peer| peer.node == node)?;
-        let before = peer.paths.iter().find(|path| path.link == self.link)?;
+        let before = earlier.path(node, self.link)?;
         let nanos = later.now_ns.checked_sub(earlier.now_ns).filter(|nanos| *nanos > 0)?;
         let rate = |before: u64, now: u64| {
             let bits = u128::from(now.checked_sub(before)?) * 8 * 1_000_000_000;

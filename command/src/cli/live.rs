@@ -1,6 +1,6 @@
 //! Commands that change links, peers and classes while traffic runs.
 
-use clap::Subcommand;
+use clap::{Args, Subcommand};
 use tabane_api::Request;
 
 use super::{Bundle, words};
@@ -19,31 +19,13 @@ pub(super) enum LinkChange {
     },
     /// Remove a link; cells on their way still arrive
     #[command(allow_missing_positional = true)]
-    Remove {
-        #[command(flatten)]
-        bundle: Bundle,
-        /// The link's NIC, and its local address where several links use that NIC
-        #[arg(value_name = "NIC[,local=ADDR]")]
-        link: String,
-    },
+    Remove(OneLink),
     /// Drain a link: data takes others at both ends, and nothing is lost; heartbeats go on. Waits until no data passes over it
     #[command(allow_missing_positional = true)]
-    Drain {
-        #[command(flatten)]
-        bundle: Bundle,
-        /// As for `remove`
-        #[arg(value_name = "NIC[,local=ADDR]")]
-        link: String,
-    },
+    Drain(OneLink),
     /// Use a drained link again
     #[command(allow_missing_positional = true)]
-    Resume {
-        #[command(flatten)]
-        bundle: Bundle,
-        /// As for `remove`
-        #[arg(value_name = "NIC[,local=ADDR]")]
-        link: String,
-    },
+    Resume(OneLink),
     /// Change a link's rate (or `measured`), also `down=` and `up=`, its weight (or `none`), or its peers, all of which are named
     #[command(allow_missing_positional = true)]
     Set {
@@ -55,6 +37,16 @@ pub(super) enum LinkChange {
         )]
         link: String,
     },
+}
+
+/// A link of a bundle.
+#[derive(Args, Debug)]
+pub(super) struct OneLink {
+    #[command(flatten)]
+    bundle: Bundle,
+    /// The link's NIC, and its local address where several links use that NIC
+    #[arg(value_name = "NIC[,local=ADDR]")]
+    link: String,
 }
 
 #[derive(Debug, Subcommand)]
@@ -109,11 +101,11 @@ impl LinkChange {
             LinkChange::Add { bundle, link } => {
                 remote::change_link(&bundle.meant()?, &Request::LinkAdd { link })
             }
-            LinkChange::Remove { bundle, link } => {
+            LinkChange::Remove(OneLink { bundle, link }) => {
                 remote::change_link(&bundle.meant()?, &Request::LinkRemove { link })
             }
-            LinkChange::Drain { bundle, link } => remote::drain_link(&bundle.meant()?, link),
-            LinkChange::Resume { bundle, link } => {
+            LinkChange::Drain(OneLink { bundle, link }) => remote::drain_link(&bundle.meant()?, link),
+            LinkChange::Resume(OneLink { bundle, link }) => {
                 remote::change_link(&bundle.meant()?, &Request::LinkResume { link })
             }
             LinkChange::Set { bundle, link } => remote::change(&bundle.meant()?, &Request::LinkSet { link }),

@@ -28,7 +28,6 @@ pub(super) struct Facts {
     tcp: [Option<u64>; 2],
     /// What the bundle carries in a round trip; 0: not known.
     in_flight: u64,
-    /// Cells that the bundle has received.
     cells_received: u64,
 }
 
@@ -57,8 +56,7 @@ pub(super) fn gather(subject: &Subject, bundle: Option<&Bundle>) -> Facts {
         sockets,
         tcp: ["tcp_rmem", "tcp_wmem"].map(tcp_most),
         in_flight: bundle.map_or(0, in_flight),
-        cells_received: bundle
-            .map_or(0, |bundle| bundle.counters.get("cells_received").copied().unwrap_or(0)),
+        cells_received: bundle.map_or(0, |bundle| bundle.counted("cells_received")),
     }
 }
 

@@ -6,7 +6,6 @@ use tabane_io::netlink;
 use super::report::{Area, Finding};
 use super::subject::Bundle;
 
-/// The device as the kernel shows it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Facts {
     name: String,

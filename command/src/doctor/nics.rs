@@ -49,7 +49,6 @@ pub(super) struct State {
     pub(super) master: Option<(String, String)>,
     /// Where its hardware is on its bus.
     pub(super) bus_name: Option<String>,
-    /// What it has agreed on with the other end of the cable.
     pub(super) cable: Negotiated,
     /// Whether the kernel merges what it receives, segments what it sends, and computes checksums.
     pub(super) merges: Option<bool>,

@@ -18,7 +18,6 @@ pub(super) struct Facts {
     paths: Vec<Path>,
     /// Links over which no peer was ever seen, although others see some.
     silent: Vec<Silent>,
-    /// Links of the bundle.
     links: usize,
 }
 
@@ -28,7 +27,6 @@ struct Path {
     nic: String,
     /// UDP port of this end.
     port: u16,
-    /// The peer's name.
     peer: String,
     /// States at both looks agree on this: whether cells leave over it, and whether the peer's are expected.
     sends: PathState,
@@ -56,7 +54,6 @@ struct Path {
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Silent {
     nic: String,
-    /// UDP port of this end.
     port: u16,
     arrives: bool,
 }
@@ -97,7 +94,6 @@ impl Path {
     }
 }
 
-/// A path that is down in one direction or both.
 fn judge_down(path: &Path, links: usize) -> Finding {
     let (nic, port, peer) = (&path.nic, path.port, &path.peer);
     let costs =

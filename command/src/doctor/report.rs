@@ -12,7 +12,6 @@ pub(crate) struct Finding {
     pub(crate) check: &'static str,
     /// The NIC, path or peer that it is about, where it is about one.
     pub(crate) about: Option<String>,
-    /// What is so.
     pub(crate) what: String,
     pub(crate) costs: String,
     /// The command, or else the deed, that mends it.
@@ -28,7 +27,6 @@ pub(crate) struct Finding {
 }
 
 impl Finding {
-    /// A finding about nothing in particular.
     pub(crate) fn new(
         check: &'static str,
         what: impl Into<String>,
@@ -65,18 +63,15 @@ impl Finding {
 /// A part of what is looked at.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub(crate) struct Area {
-    /// Its name.
     pub(crate) area: &'static str,
     /// What is so, in a line, when nothing is wrong.
     pub(crate) summary: String,
-    /// What is wrong.
     pub(crate) findings: Vec<Finding>,
     /// What could not be seen, and why.
     pub(crate) unseen: Vec<String>,
 }
 
 impl Area {
-    /// An area in which nothing was found yet.
     pub(crate) fn new(area: &'static str, summary: impl Into<String>) -> Self {
         Self { area, summary: summary.into(), ..Self::default() }
     }
@@ -86,7 +81,6 @@ impl Area {
         self.findings.extend(finding.into());
     }
 
-    /// Notes that something could not be seen.
     pub(crate) fn miss(&mut self, why: impl Into<String>) {
         self.unseen.push(why.into());
     }
@@ -111,12 +105,9 @@ impl Area {
     }
 }
 
-/// All areas.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub(crate) struct Report {
-    /// What was looked at.
     pub(crate) subject: String,
-    /// Whether nothing was found.
     pub(crate) sound: bool,
     areas: Vec<Area>,
 }
@@ -127,17 +118,14 @@ impl Report {
         Self { subject, sound, areas }
     }
 
-    /// What is wrong, in all areas.
     pub(crate) fn findings(&self) -> impl Iterator<Item = &Finding> {
         self.areas.iter().flat_map(|area| &area.findings)
     }
 
-    /// For people, in lines of so many columns.
     pub(crate) fn text(&self, columns: usize) -> String {
         self.areas.iter().map(|area| area.text(columns)).collect()
     }
 
-    /// For programs.
     pub(crate) fn json(&self) -> String {
         let value = serde_json::to_value(self).unwrap_or_default();
         format!("{value:#}\n")

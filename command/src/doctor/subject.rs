@@ -13,16 +13,14 @@ use tabane_config::{Config, PORT, names_window};
 use super::Asked;
 use crate::source::is_file;
 
-/// The status of a running bundle.
 pub(crate) type Bundle = Status;
 
 /// What is looked at.
 #[derive(Debug)]
 pub(crate) struct Subject {
     /// The running bundle, as it was at first.
-    bundle: Option<Status>,
-    /// What it is called.
-    title: String,
+    pub(crate) bundle: Option<Status>,
+    pub(crate) title: String,
     /// Its links over NICs.
     pub(crate) links: Vec<Link>,
 }
@@ -33,7 +31,6 @@ pub(crate) struct Link {
     /// Number in the running bundle, or place in the file.
     pub(crate) number: u32,
     pub(crate) nic: String,
-    /// What carries its cells.
     pub(crate) medium: Medium,
     /// UDP port of the first worker.
     pub(crate) port: u16,
@@ -46,12 +43,10 @@ pub(crate) enum Medium {
     Multicast,
     /// UDP between addresses; `None`: any of the NIC.
     Addresses(Option<IpAddr>),
-    /// Ethernet frames.
     Frames,
 }
 
 impl Subject {
-    /// What the command line means.
     pub(crate) fn of(asked: &Asked) -> anyhow::Result<Self> {
         match &asked.target {
             _ if !asked.nics.is_empty() && asked.target.is_some() => {
@@ -105,16 +100,6 @@ impl Subject {
         };
         let links = (0..).zip(names).map(link).collect();
         Self { links, title: format!("NICs {}", names.join(" ")), bundle: None }
-    }
-
-    /// What it is called.
-    pub(crate) fn title(&self) -> String {
-        self.title.clone()
-    }
-
-    /// The running bundle, as it was at first.
-    pub(crate) fn bundle(&self) -> Option<&Status> {
-        self.bundle.as_ref()
     }
 
     /// The running bundle as it is now.

@@ -53,7 +53,6 @@ fn summary(links: usize) -> &'static str {
     }
 }
 
-/// The NIC that both stand on.
 fn common_nic(one: &Nic, other: &Nic) -> Option<String> {
     let (one_state, other_state) = (one.state.as_ref()?, other.state.as_ref()?);
     let chain = |nic: &Nic, state: &State| -> Vec<String> {

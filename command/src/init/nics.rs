@@ -21,11 +21,9 @@ pub(super) struct Found {
     carrier: bool,
     /// It is a device of its own, and not made by the kernel.
     physical: bool,
-    /// The default route leads over it.
     default_route: bool,
 }
 
-/// The NICs that can be links.
 pub(super) fn found() -> Result<Vec<Found>, NetlinkError> {
     let routes = std::fs::read_to_string("/proc/self/net/route").unwrap_or_default();
     let mut found = Vec::new();

@@ -13,7 +13,6 @@ const ANSWER_MAX: u64 = 1_024;
 /// Who asks, if there is a terminal and the user wants to be asked.
 pub(super) struct Prompt {
     terminal: Option<File>,
-    /// The proposals are taken.
     agrees: bool,
 }
 

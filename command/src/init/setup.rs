@@ -26,7 +26,6 @@ pub(super) struct Setup<'a> {
     pub(super) token: &'a Token,
     pub(super) links: Vec<LinkConfig>,
     pub(super) address: Option<Cidr>,
-    /// The configuration file that is written.
     pub(super) file: PathBuf,
 }
 
@@ -142,12 +141,10 @@ fn write_new(path: &Path, text: &str) -> anyhow::Result<()> {
 
 // The service manager: systemd, where it runs and knows the unit.
 
-/// The unit of a bundle.
 fn unit(name: &str) -> String {
     format!("tabane@{name}.service")
 }
 
-/// Whether systemd runs here and has the unit.
 fn has_service() -> bool {
     Path::new("/run/systemd/system").is_dir() && succeeds(&["cat", "tabane@.service"])
 }

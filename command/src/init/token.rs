@@ -27,16 +27,11 @@ const KEY: usize = 32;
 /// What a further machine has to know.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Token {
-    /// Name of the bundle.
     pub(super) name: String,
-    /// Key of its group.
     pub(super) key: Key,
-    /// Whether cells are sealed with it.
     pub(super) sealed: bool,
-    /// UDP port of the first worker.
     pub(super) port: u16,
     pub(super) policy: PolicyKind,
-    /// MTU of the device.
     pub(super) mtu: Mtu,
     /// Address of the first machine's device, if it has one.
     pub(super) address: Option<Cidr>,
@@ -45,13 +40,10 @@ pub(crate) struct Token {
 /// Why a line is no token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum TokenError {
-    /// It begins otherwise.
     #[error("the line does not begin with `{PREFIX}`")]
     Prefix,
-    /// It is cut off, or was changed on its way.
     #[error("the line is not whole")]
     Damaged,
-    /// It holds what this version does not know.
     #[error("the line was made by another version")]
     Unknown,
 }

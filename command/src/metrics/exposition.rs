@@ -10,12 +10,9 @@ use tabane_config::problem::one_line;
 
 use super::families::Kind;
 
-/// What all names begin with.
 const PREFIX: &str = "tabane_";
-/// Units that a name may end with.
 const UNITS: [&str; 3] = ["bytes", "seconds", "ratio"];
 
-/// Names and values of labels.
 pub(super) type Labels<'a> = Vec<(&'a str, String)>;
 
 /// How the text is written.
@@ -72,7 +69,6 @@ impl Display for Number {
     }
 }
 
-/// The name of a metric as others see it.
 pub(super) fn full(name: &str) -> String {
     format!("{PREFIX}{name}")
 }
@@ -117,7 +113,6 @@ impl Page {
         }
     }
 
-    /// The whole text.
     pub(super) fn finish(mut self) -> String {
         if self.format == Format::OpenMetrics {
             self.line(format_args!("# EOF"));
@@ -131,7 +126,6 @@ impl Page {
     }
 }
 
-/// The unit with which the name of a family ends.
 fn unit(family: &str) -> Option<&'static str> {
     UNITS.into_iter().find(|unit| family.strip_suffix(unit).is_some_and(|rest| rest.ends_with('_')))
 }

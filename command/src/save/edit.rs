@@ -75,7 +75,6 @@ impl<'a> Edit<'a> {
         Some(format!("key {}", first.display()))
     }
 
-    /// Writes the file of this node's key.
     pub(super) fn take_node_key(&mut self, file: &Path) {
         self.set("node_key", file.display().to_string());
     }
@@ -139,7 +138,6 @@ fn set(table: &mut Table, key: &str, mut value: Value) {
     }
 }
 
-/// A value as the document has it.
 fn edited(value: &toml::Value) -> Option<Value> {
     value.to_string().parse().ok()
 }

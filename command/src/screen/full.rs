@@ -9,7 +9,6 @@ use tabane_config::problem::one_line;
 use super::table::{Cell, Table, known, warning, yes_no};
 use super::{by_hand, carried, in_cells, verdict};
 
-/// Events shown, the latest ones.
 const EVENTS_MAX: usize = 10;
 
 /// All of the status as text for a terminal, with escape codes for colour if `colour` says so.

@@ -5,7 +5,6 @@ use tabane_config::problem::one_line;
 
 use crate::stdout::wrapped;
 
-/// Space between columns.
 const GAP: usize = 2;
 /// The last column may be so narrow.
 const LAST_LEAST: usize = 16;
@@ -97,7 +96,6 @@ impl Cell {
     }
 }
 
-/// The colour of what is so good.
 pub(super) fn colour_of(level: Level) -> &'static str {
     match level {
         Level::Good => GREEN,

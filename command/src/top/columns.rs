@@ -6,13 +6,10 @@ use ratatui::text::{Line, Span};
 use super::figures::UNKNOWN;
 use super::style::Palette;
 
-/// Space between columns.
 const GAP: usize = 2;
 /// From an empty point of a curve to a full one.
 const BARS: [char; 9] = [' ', '▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
-/// Points of the shortest curve.
 const CURVE_MIN: usize = 6;
-/// Ends a text that was cut.
 const CUT: char = '…';
 
 /// What stands in a line of a column.
@@ -33,7 +30,6 @@ pub(super) struct Column {
 }
 
 impl Column {
-    /// A column of words.
     pub(super) fn words(
         heading: &'static str,
         rank: u8,
@@ -43,14 +39,18 @@ impl Column {
         Self { heading, rank, right: false, stretch: None, cells }
     }
 
+    pub(super) fn plain(heading: &'static str, rank: u8, cells: impl IntoIterator<Item = String>) -> Self {
+        Self::words(heading, rank, cells.into_iter().map(|text| (text, Style::new())))
+    }
+
     /// A column of figures; `None`: not known.
     pub(super) fn figures(
         heading: &'static str,
         rank: u8,
         cells: impl IntoIterator<Item = Option<String>>,
     ) -> Self {
-        let cell = |text: Option<String>| (text.unwrap_or_else(|| UNKNOWN.to_owned()), Style::new());
-        Self { right: true, ..Self::words(heading, rank, cells.into_iter().map(cell)) }
+        let cell = |text: Option<String>| text.unwrap_or_else(|| UNKNOWN.to_owned());
+        Self { right: true, ..Self::plain(heading, rank, cells.into_iter().map(cell)) }
     }
 
     /// A column of curves, all to the same scale.
@@ -172,7 +172,6 @@ fn curve(values: &[u64], highest: u64, across: usize) -> String {
     " ".repeat(across - latest.len()) + &latest.iter().map(bar).collect::<String>()
 }
 
-/// Columns that a text takes on a terminal.
 fn width(text: &str) -> usize {
     Span::raw(text).width()
 }
@@ -186,12 +185,11 @@ mod tests {
     }
 
     fn table() -> Vec<Column> {
-        let plain = |words: [&str; 2]| words.map(|word| (word.to_owned(), Style::new()));
         vec![
-            Column::words("LINK", 0, plain(["eth1", "eth2"])),
+            Column::plain("LINK", 0, ["eth1", "eth2"].map(str::to_owned)),
             Column::figures("sent", 1, [Some("47.2M".to_owned()), None]),
             Column::curves("bit/s", 3, vec![vec![0, 50_000, 100_000], vec![]]),
-            Column::words("limit", 2, plain(["full", "burst skew"])),
+            Column::plain("limit", 2, ["full", "burst skew"].map(str::to_owned)),
         ]
     }
 

@@ -177,7 +177,6 @@ impl Next {
 }
 
 impl Counted {
-    /// Counts a frame that stands for so many.
     fn count(&mut self, packet: &Packet<'_>, frames: u64) {
         let sent = packet.cast == Cast::Sent;
         let Head { flow, data } = head(packet.bytes, packet.length, sent);

@@ -11,7 +11,6 @@ use tabane_api::status::KernelTraffic;
 const WINDOW_NS: u64 = 1_000_000_000;
 /// The shortest time that gives a rate.
 const WINDOW_NS_MIN: u64 = 200_000_000;
-/// Points of a curve that are kept.
 const POINTS: usize = 120;
 
 /// A figure for each direction.
@@ -84,8 +83,7 @@ impl History {
     pub(super) fn path(&self, peer: &str, link: u32) -> Option<Both> {
         let (first, last, ns) = self.window()?;
         let bytes = |status: &Status| {
-            let mut paths = status.peers.iter().find(|other| other.node == peer)?.paths.iter();
-            let path = paths.find(|path| path.link == link)?;
+            let path = status.path(peer, link)?;
             Some(Both { sent: path.all_sent(), received: path.all_received() })
         };
         // A path that is new counts from zero.
@@ -101,7 +99,7 @@ impl History {
     /// How often per second a counter counted.
     pub(super) fn counter(&self, name: &str) -> Option<u64> {
         let (first, last, ns) = self.window()?;
-        let more = u128::from(count(last, name).saturating_sub(count(first, name))) * 1_000_000_000;
+        let more = u128::from(last.counted(name).saturating_sub(first.counted(name))) * 1_000_000_000;
         // What happened at all is not shown as nothing.
         u64::try_from(more.div_ceil(u128::from(ns.max(1)))).ok()
     }
@@ -142,13 +140,9 @@ fn device(status: &Status) -> Both {
         paths.filter_map(|path| path.kernel.as_ref()).map(of).sum::<u64>()
     };
     Both {
-        sent: count(status, "frame_bytes_sent") + kernel(|kernel| kernel.bytes_sent),
-        received: count(status, "frame_bytes_delivered") + kernel(|kernel| kernel.bytes_received),
+        sent: status.counted("frame_bytes_sent") + kernel(|kernel| kernel.bytes_sent),
+        received: status.counted("frame_bytes_delivered") + kernel(|kernel| kernel.bytes_received),
     }
-}
-
-fn count(status: &Status, name: &str) -> u64 {
-    status.counters.get(name).copied().unwrap_or(0)
 }
 
 #[cfg(test)]

@@ -6,7 +6,7 @@ use tabane_api::status::{LinkStatus, PathState, PathStatus, PeerStatus};
 use tabane_api::{Entry, Status};
 use tabane_config::problem::one_line;
 
-use super::figures::{UNKNOWN, percent, time};
+use super::figures::UNKNOWN;
 use super::flows::Flows;
 use super::history::{Both, History};
 use super::style::Level;
@@ -16,7 +16,6 @@ pub(super) struct Picture {
     pub(super) name: String,
     pub(super) policy: String,
     pub(super) security: String,
-    /// Whether all is well, and how well that is.
     pub(super) verdict: (Level, String),
     /// Bits per second of frames.
     pub(super) device: Option<Both>,
@@ -49,7 +48,6 @@ pub(super) struct Row {
     pub(super) queued_bytes: Option<u64>,
     /// What arrives, and what the NICs take, in bytes.
     pub(super) mtu: Option<[u16; 2]>,
-    /// What limits it, in a few words.
     pub(super) limit: String,
     /// What is wrong with it, or where it leads.
     pub(super) sentence: String,
@@ -118,7 +116,6 @@ impl Picture {
     }
 }
 
-/// The paths to a peer.
 fn rows(status: &Status, peer: &PeerStatus, history: &History) -> Vec<Row> {
     let mut rows: Vec<Row> = peer.paths.iter().map(|path| path_row(status, peer, path, history)).collect();
     share(&mut rows);
@@ -155,7 +152,6 @@ fn path_row(status: &Status, peer: &PeerStatus, path: &PathStatus, history: &His
     }
 }
 
-/// A link as the sum of its paths.
 fn link_row(link: &LinkStatus, status: &Status, paths: &[Row], history: &History) -> Row {
     let here: Vec<&Row> = paths.iter().filter(|path| path.link == link.link).collect();
     let worst = here.iter().copied().max_by_key(|path| path.level);
@@ -267,7 +263,7 @@ fn health(status: &Status, history: &History) -> Vec<Sign> {
         let now = per_second.is_some_and(|count| count > 0);
         Sign {
             what,
-            count: status.counters.get(*name).copied().unwrap_or(0),
+            count: status.counted(name),
             per_second,
             level: if now { *level } else { Level::Good },
             meaning,
@@ -296,13 +292,5 @@ impl Row {
     /// MTU as a table shows it: with what the NICs take where that is more.
     pub(super) fn mtu_words(&self) -> Option<String> {
         self.mtu.map(|[here, nics]| if here < nics { format!("{here}<{nics}") } else { here.to_string() })
-    }
-
-    pub(super) fn loss_words(&self) -> String {
-        percent(self.loss_percent)
-    }
-
-    pub(super) fn rtt_words(&self) -> Option<String> {
-        self.rtt_us.map(time)
     }
 }

@@ -12,7 +12,6 @@ pub(super) struct Palette {
 }
 
 impl Palette {
-    /// As the environment asks for.
     pub(super) fn from_environment() -> Self {
         Self::new(has_colours())
     }
@@ -29,17 +28,14 @@ impl Palette {
         }
     }
 
-    /// Headings.
     pub(super) fn heading(self) -> Style {
         self.coloured(Color::Cyan, Modifier::BOLD)
     }
 
-    /// Small curves.
     pub(super) fn curve(self) -> Style {
         self.coloured(Color::Blue, Modifier::empty())
     }
 
-    /// What matters less.
     pub(super) fn faint(self) -> Style {
         Style::new().add_modifier(Modifier::DIM)
     }
@@ -48,7 +44,6 @@ impl Palette {
         Style::new().add_modifier(Modifier::BOLD)
     }
 
-    /// The line that the arrows have chosen.
     pub(super) fn chosen(self) -> Style {
         Style::new().add_modifier(Modifier::REVERSED)
     }

@@ -10,7 +10,6 @@ use tabane_config::problem::BadInput;
 pub(super) struct Screen(DefaultTerminal);
 
 impl Screen {
-    /// Takes the terminal.
     pub(super) fn take() -> anyhow::Result<Screen> {
         if !io::stdin().is_terminal() || !io::stdout().is_terminal() {
             let sentence =
@@ -20,7 +19,6 @@ impl Screen {
         Ok(Screen(ratatui::try_init()?))
     }
 
-    /// Shows a screen.
     pub(super) fn draw(&mut self, draw: impl FnOnce(&mut Frame<'_>)) -> io::Result<()> {
         self.0.draw(draw).map(drop)
     }

@@ -10,30 +10,20 @@ use super::flows::{Flows, Seen};
 use super::picture::{Picture, Row};
 use super::style::Level;
 
-/// What fills the screen.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum View {
-    /// Links, peers, and something of all others.
-    Links,
-    /// Each path, and the health of the bundle.
-    Paths,
-    Flows,
-    Events,
+tabane_proto::choices! {
+    /// What fills the screen.
+    pub(super) View {
+        /// Links, peers, and something of all others.
+        #[default]
+        Links = "links",
+        /// Each path, and the health of the bundle.
+        Paths = "paths",
+        Flows = "flows",
+        Events = "events",
+    }
 }
 
 impl View {
-    pub(super) const ALL: [View; 4] = [View::Links, View::Paths, View::Flows, View::Events];
-
-    pub(super) fn name(self) -> &'static str {
-        match self {
-            View::Links => "links",
-            View::Paths => "paths",
-            View::Flows => "flows",
-            View::Events => "events",
-        }
-    }
-
-    /// By what its lines can be sorted.
     fn orders(self) -> &'static [Order] {
         match self {
             View::Links | View::Paths => &[Order::Number, Order::Sent, Order::Received, Order::Loss],
@@ -71,7 +61,6 @@ impl Order {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Popup {
     Help,
-    /// A list of the policies, with this one chosen.
     Policies(usize),
 }
 
@@ -79,7 +68,6 @@ pub(super) enum Popup {
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Deed {
     Quit,
-    /// Something of the bundle.
     Ask(Request),
 }
 
@@ -95,7 +83,6 @@ pub(super) struct Ui {
     pub(super) popup: Option<Popup>,
     /// What the bundle answered to the last key.
     pub(super) said: Option<(Level, String)>,
-    /// Why the bundle does not answer.
     pub(super) gone: Option<String>,
     /// The chosen line, and the place among the orders, of each view.
     chosen: [usize; View::ALL.len()],
@@ -108,7 +95,6 @@ impl Ui {
         Self { view: View::Links, popup: None, said: None, gone: None, chosen: nothing, orders: nothing }
     }
 
-    /// The chosen line of this view.
     pub(super) fn chosen(&self) -> usize {
         self.chosen[self.number()]
     }
@@ -144,7 +130,6 @@ impl Ui {
         sorted
     }
 
-    /// Does what a key says.
     pub(super) fn key(&mut self, key: KeyEvent, picture: &Picture) -> Option<Deed> {
         if key.modifiers.contains(KeyModifiers::CONTROL) {
             return (key.code == KeyCode::Char('c')).then_some(Deed::Quit);
@@ -178,7 +163,6 @@ impl Ui {
         None
     }
 
-    /// What a key asks of the chosen link.
     fn key_of_link(&self, code: KeyCode, picture: &Picture) -> Option<Deed> {
         let (_, request) = LINK_KEYS.iter().find(|(key, _)| code == KeyCode::Char(*key))?;
         let rows = match self.view {
@@ -205,7 +189,6 @@ impl Ui {
         None
     }
 
-    /// Moves the chosen line.
     fn choose(&mut self, code: KeyCode, lines: usize) {
         const PAGE: usize = 10;
         let last = lines.saturating_sub(1);
@@ -241,7 +224,6 @@ impl Ui {
     }
 }
 
-/// The place of the policy of this name.
 fn place_of(name: &str) -> usize {
     PolicyKind::ALL.iter().position(|kind| kind.name() == name).unwrap_or(0)
 }

@@ -7,7 +7,6 @@
 //!   1 links  2 paths  3 flows  4 events   p policy  …                      keys
 //! ```
 
-mod flows;
 mod links;
 mod popup;
 #[cfg(test)]
@@ -20,10 +19,12 @@ use ratatui::style::Style;
 use ratatui::text::{Line, Span};
 
 use super::columns::{Column, cut, lines};
-use super::figures::{age, scaled};
+use super::figures::{age, percent, scaled};
+use super::flows::{Flows, Seen};
+use super::history::Both;
 use super::picture::Picture;
 use super::style::{Level, Palette};
-use super::ui::{Ui, View};
+use super::ui::{Order, Ui, View};
 
 /// What the keys at the bottom do, beyond the views.
 const KEYS: [(&str, &str); 3] = [("p", "policy"), ("h", "help"), ("q", "quit")];
@@ -41,7 +42,7 @@ pub(super) fn draw(frame: &mut Frame<'_>, picture: &Picture, ui: &Ui, palette: P
     match ui.view {
         View::Links => links::overview(&mut page, picture, ui),
         View::Paths => links::paths(&mut page, picture, ui),
-        View::Flows => flows::draw(&mut page, picture, ui, true),
+        View::Flows => flows(&mut page, picture, ui, true),
         View::Events => events(&mut page, picture, Some(ui.chosen())),
     }
     let bottom = Rect { y: area.bottom() - 1, height: 1, ..area };
@@ -52,6 +53,50 @@ pub(super) fn draw(frame: &mut Frame<'_>, picture: &Picture, ui: &Ui, palette: P
     popup::draw(page.buffer, area, picture, ui, palette);
 }
 
+/// The flows, as many as have room; `alone`: they fill the view, and one is chosen.
+fn flows(page: &mut Page<'_>, picture: &Picture, ui: &Ui, alone: bool) {
+    let (flows, one_in) = match &picture.flows {
+        Flows::Seen(flows, one_in) => (flows, *one_in),
+        Flows::Hidden(reason) => {
+            page.line(&Line::styled("FLOW", page.palette.heading()));
+            page.line(&Line::styled(format!("flows cannot be seen: {reason}"), page.palette.faint()));
+            return;
+        }
+    };
+    let rows = ui.sorted_flows(flows);
+    let lines = lines(flow_columns(&rows, ui.order_of(View::Flows)), page.width(), page.palette);
+    let notes = usize::from(one_in > 1 || rows.is_empty());
+    page.table(lines, alone.then_some(ui.chosen()), page.left().saturating_sub(notes));
+    if rows.is_empty() {
+        page.line(&Line::styled("no frame in the last seconds", page.palette.faint()));
+    } else if one_in > 1 {
+        let note = format!("estimated: one frame in {one_in} is looked at");
+        page.line(&Line::styled(note, page.palette.faint()));
+    }
+}
+
+fn flow_columns(flows: &[&Seen], order: Order) -> Vec<Column> {
+    let rate = |which: fn(Both) -> u64| flows.iter().map(move |seen| Some(scaled(which(seen.rate))));
+    let bytes = |which: fn(Both) -> u64| flows.iter().map(move |seen| Some(scaled(which(seen.bytes))));
+    let all: u64 = flows.iter().map(|seen| seen.rate.sum()).sum();
+    let [here, there] = [0, 1].map(|end: usize| flows.iter().map(move |seen| seen.flow.ends()[end].clone()));
+    let marked = |this: Order, heading: [&'static str; 2]| heading[usize::from(this == order)];
+    vec![
+        Column::plain("FLOW with", 0, there),
+        Column::plain("from", 2, here),
+        Column::plain("", 3, flows.iter().map(|seen| seen.flow.protocol())),
+        Column::figures(marked(Order::Sent, ["sent", "sent*"]), 0, rate(|both| both.sent)),
+        Column::figures(marked(Order::Received, ["received", "received*"]), 1, rate(|both| both.received)),
+        Column::figures(
+            "share",
+            4,
+            flows.iter().map(|seen| Some(percent(seen.rate.sum() as f64 * 100.0 / all.max(1) as f64))),
+        ),
+        Column::figures("bytes sent", 5, bytes(|both| both.sent)),
+        Column::figures("bytes received", 6, bytes(|both| both.received)),
+    ]
+}
+
 /// The latest events, the newest first, as many as have room; those from the chosen one on, where one is chosen.
 fn events(page: &mut Page<'_>, picture: &Picture, chosen: Option<usize>) {
     let palette = page.palette;
@@ -59,7 +104,7 @@ fn events(page: &mut Page<'_>, picture: &Picture, chosen: Option<usize>) {
     let columns = vec![
         Column::words("EVENT", 0, events.iter().map(|event| (event.what.clone(), palette.of(event.level)))),
         Column::figures("ago", 0, events.iter().map(|event| Some(age(event.ago_ns)))),
-        Column::words("", 0, events.iter().map(|event| (event.sentence.clone(), Style::new()))).stretched(1),
+        Column::plain("", 0, events.iter().map(|event| event.sentence.clone())).stretched(1),
     ];
     let lines = lines(columns, page.width(), palette);
     page.table(lines, chosen, page.left());
@@ -69,13 +114,11 @@ fn events(page: &mut Page<'_>, picture: &Picture, chosen: Option<usize>) {
 struct Page<'a> {
     buffer: &'a mut Buffer,
     area: Rect,
-    /// The next line.
     at: u16,
     palette: Palette,
 }
 
 impl Page<'_> {
-    /// Lines that are left.
     fn left(&self) -> usize {
         self.area.bottom().saturating_sub(self.at).into()
     }
@@ -122,7 +165,6 @@ impl Page<'_> {
         }
     }
 
-    /// The bundle, its judgement, and how it works.
     fn head(&mut self, picture: &Picture, ui: &Ui) {
         let palette = self.palette;
         let (level, sentence) = match (&ui.gone, &ui.said) {
@@ -147,7 +189,6 @@ impl Page<'_> {
     }
 }
 
-/// What the device carries.
 fn device(picture: &Picture, palette: Palette) -> Line<'static> {
     let Some(rate) = picture.device else {
         return Line::styled("measuring", palette.faint());

@@ -38,7 +38,6 @@ const ADDRESSES: usize = 12;
 /// Writes a capture file.
 pub(super) struct Writer<W> {
     out: W,
-    /// Number of the next interface.
     interfaces: u32,
 }
 
@@ -100,7 +99,6 @@ impl<W: Write> Writer<W> {
         block(&mut self.out, STATISTICS, body)
     }
 
-    /// Hands on what was written.
     pub(super) fn flush(&mut self) -> io::Result<()> {
         self.out.flush()
     }

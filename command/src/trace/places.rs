@@ -13,9 +13,7 @@ use tabane_api::status::LinkStatus;
 /// What is traced.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum What {
-    /// Cells as they are on the links.
     Cells,
-    /// Frames of the device.
     Frames,
 }
 
@@ -98,7 +96,6 @@ impl Places {
     }
 }
 
-/// Why the cells of this link cannot be captured.
 fn why_not(link: &LinkStatus) -> Option<String> {
     if names_window(&link.nic) {
         return Some(format!("{} goes through memory, where the kernel sees no cells to capture", link.nic));

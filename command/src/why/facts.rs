@@ -26,7 +26,6 @@ pub(crate) struct Facts {
     pub(super) processors: Vec<u64>,
     /// The connections of TCP over the device, those that carried most first.
     pub(super) flows: Vec<Flow>,
-    /// What was dropped or waited for.
     pub(super) drops: Drops,
 }
 
@@ -36,7 +35,6 @@ pub(crate) struct Path {
     pub(super) nic: String,
     /// Whether it is up in the direction that is looked at.
     pub(super) state: PathState,
-    /// What it carried in that direction.
     pub(super) carried: u64,
     /// What it can carry; `None`: not known.
     pub(super) can: Option<u64>,
@@ -44,7 +42,6 @@ pub(crate) struct Path {
     pub(super) skew_us: u64,
     /// By how much its delay varies, in microseconds; 0: it is taken for steady.
     pub(super) variation_us: u64,
-    /// Share of the cells that were lost.
     pub(super) loss: f64,
     /// Reports of the peer about it, in a second.
     pub(super) reports: u64,
@@ -71,7 +68,6 @@ pub(crate) struct Worker {
 /// A connection of TCP.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub(crate) struct Flow {
-    /// Both ends, for people.
     pub(super) ends: String,
     /// What it carried in the direction that is looked at.
     pub(super) rate: u64,
@@ -88,10 +84,8 @@ pub(crate) struct Flow {
     pub(super) unread: u64,
 }
 
-/// What was dropped or given up.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub(crate) struct Drops {
-    /// Frames that passed the device.
     pub(super) frames: u64,
     /// Frames that found the device's queue or the bundle's full.
     pub(super) queue: u64,
@@ -129,7 +123,6 @@ impl Path {
     }
 }
 
-/// Whether all of these are full together.
 pub(super) fn are_full(paths: &[&Path]) -> bool {
     let sum = |of: fn(&Path) -> u64| paths.iter().map(|path| of(path)).sum::<u64>();
     let is_much = sum(|path| path.carried) * 100 >= sum(|path| path.can.unwrap_or(0)) * FULL_PERCENT;

@@ -46,19 +46,15 @@ impl Moment {
         let add = |sum: [u64; 2], more: [u64; 2]| [sum[0] + more[0], sum[1] + more[1]];
         counted.into_iter().chain(programs).fold([0; 2], add)
     }
-
-    fn counter(&self, name: &str) -> u64 {
-        self.status.counters.get(name).copied().unwrap_or(0)
-    }
 }
 
 /// Watches the bundle `name`.
 pub(super) fn gather(name: &str) -> anyhow::Result<Facts> {
     let before = Moment::now(name)?;
-    let mut looks = vec![Look { tcp: tcp(), peers: before.status.peers.clone() }];
+    let mut looks = vec![Look { tcp: tcp(), status: before.status.clone() }];
     for _ in 0..LOOKS {
         std::thread::sleep(WATCH / LOOKS);
-        looks.push(Look { tcp: tcp(), peers: status_of(name)?.peers });
+        looks.push(Look { tcp: tcp(), status: status_of(name)? });
     }
     let after = Moment::now(name)?;
     Ok(between(name, &before, &after, &looks))
@@ -67,15 +63,7 @@ pub(super) fn gather(name: &str) -> anyhow::Result<Facts> {
 /// What is looked at several times, for it changes from moment to moment.
 struct Look {
     tcp: Vec<SocketState>,
-    peers: Vec<PeerStatus>,
-}
-
-impl Look {
-    /// The path to a peer over a link.
-    fn path(&self, node: &str, link: u32) -> Option<&PathStatus> {
-        let peer = self.peers.iter().find(|peer| peer.node == node)?;
-        peer.paths.iter().find(|path| path.link == link)
-    }
+    status: Status,
 }
 
 /// The connections of TCP. A kernel that does not tell of them has none here.
@@ -106,7 +94,7 @@ fn between(name: &str, before: &Moment, after: &Moment, looks: &[Look]) -> Facts
                 let earlier =
                     earlier.and_then(|peer| peer.paths.iter().find(|other| other.link == path.link));
                 let looks: Vec<&PathStatus> =
-                    looks.iter().filter_map(|look| look.path(&peer.node, path.link)).collect();
+                    looks.iter().filter_map(|look| look.status.path(&peer.node, path.link)).collect();
                 let waiting =
                     looks.iter().filter(|look| look.queued_bytes > 0).count() * 100 / looks.len().max(1);
                 let behind = median(looks.iter().map(|look| look.queue_behind_us).collect());
@@ -204,7 +192,8 @@ fn median(mut values: Vec<u64>) -> u64 {
 /// The workers' threads; what they spun is shared among them.
 fn workers(before: &Moment, after: &Moment, used: &Usage, millis: u64) -> Vec<Worker> {
     let threads: Vec<_> = used.threads.iter().filter(|thread| thread.name.starts_with("worker")).collect();
-    let spun_us = after.counter("receive_spun_us").saturating_sub(before.counter("receive_spun_us"));
+    let spun_us =
+        after.status.counted("receive_spun_us").saturating_sub(before.status.counted("receive_spun_us"));
     let spun_ns = spun_us * 1_000 / (threads.len() as u64).max(1);
     let percent = |ns: u64| ns / 10_000 / millis;
     let worker = |thread: &&crate::usage::Thread| Worker {
@@ -277,7 +266,7 @@ fn is_full(socket: &SocketState) -> bool {
 
 /// What the device itself counts as dropped is left out: gates refuse frames there, which TCP sends again later.
 fn drops(before: &Moment, after: &Moment, sends: bool) -> Drops {
-    let grew = |counter: &str| after.counter(counter).saturating_sub(before.counter(counter));
+    let grew = |counter: &str| after.status.counted(counter).saturating_sub(before.status.counted(counter));
     Drops {
         frames: grew(if sends { "frames_sent" } else { "frames_delivered" }),
         queue: grew("drop_queue_full"),

@@ -2,11 +2,10 @@
 
 use tabane_api::status::{LOSS_FOUND, LOSS_HEAVY, PathState};
 
-use super::Verdict;
 use super::facts::{Facts, Flow, Path, Worker, are_full};
+use super::{Found, Verdict};
 use tabane_proto::FAR;
 
-/// Less than this is next to nothing.
 const NOTHING: u64 = 1_000_000;
 /// Percent below which a link is nearly empty.
 const EMPTY: u64 = 30;
@@ -32,13 +31,12 @@ const GIVEN_UP: f64 = 0.2;
 /// A receive buffer below this, in bytes, cannot hold what a bundle has on its way.
 const BUFFER_LEAST: u64 = 128 << 10;
 
-/// What limits the bundle.
 pub(super) fn judge(facts: &Facts) -> Verdict {
-    let rules = [
+    let rules: [fn(&Facts) -> Option<Found>; 16] = [
         nothing,
         heavy_loss,
         // Where the peer's daemon does not read, the sender's buffer is full, too.
-        receiver_processor,
+        |facts| receiver(facts, BEHIND),
         held_connection,
         far_link,
         links,
@@ -51,7 +49,7 @@ pub(super) fn judge(facts: &Facts) -> Verdict {
         dead,
         application,
         varying_link,
-        receiver_at_times,
+        |facts| receiver(facts, BEHIND_AT_TIMES),
     ];
     let found = rules.iter().find_map(|rule| rule(facts));
     let found = found.unwrap_or_else(|| Found {
@@ -63,22 +61,7 @@ pub(super) fn judge(facts: &Facts) -> Verdict {
         ),
         helps: Some("run it on the other node, too, and for longer transfers".to_owned()),
     });
-    Verdict {
-        limit: found.limit,
-        is_fault: found.is_fault,
-        sentence: found.sentence,
-        helps: found.helps,
-        figures: figures(facts),
-        facts: facts.clone(),
-    }
-}
-
-/// A verdict without its figures.
-struct Found {
-    limit: &'static str,
-    is_fault: bool,
-    sentence: String,
-    helps: Option<String>,
+    Verdict { found, figures: figures(facts), facts: facts.clone() }
 }
 
 fn fault(limit: &'static str, sentence: String, helps: impl Into<String>) -> Option<Found> {
@@ -101,15 +84,6 @@ fn nothing(facts: &Facts) -> Option<Found> {
 }
 
 /// The peer's daemon does not get the processor, or does not keep up.
-fn receiver_processor(facts: &Facts) -> Option<Found> {
-    receiver(facts, BEHIND)
-}
-
-/// The same where nothing else stands out.
-fn receiver_at_times(facts: &Facts) -> Option<Found> {
-    receiver(facts, BEHIND_AT_TIMES)
-}
-
 fn receiver(facts: &Facts, behind_least: u64) -> Option<Found> {
     let used = || facts.paths.iter().filter(|path| path.carried > NOTHING);
     let (behind, reports) = (used().map(|path| path.behind).max()?, used().map(|path| path.reports).max()?);
@@ -127,7 +101,6 @@ fn receiver(facts: &Facts, behind_least: u64) -> Option<Found> {
     fault("receiver-processor", sentence, helps)
 }
 
-/// All links that are up are full.
 fn links(facts: &Facts) -> Option<Found> {
     // A link that somebody has drained carries nothing on purpose.
     let used = facts.paths.iter().filter(|path| path.state != PathState::Drained);
@@ -406,7 +379,6 @@ fn application(facts: &Facts) -> Option<Found> {
     })
 }
 
-/// What it was judged by.
 fn figures(facts: &Facts) -> Vec<String> {
     let direction = if facts.sends { "sent" } else { "received" };
     let mut lines = vec![format!(
@@ -459,7 +431,6 @@ fn percent(part: u64, all: u64) -> f64 {
     part as f64 * 100.0 / all.max(1) as f64
 }
 
-/// A rate for people.
 fn rate(bits: u64) -> String {
     match bits {
         0..1_000_000 => format!("{} kbit/s", bits / 1_000),

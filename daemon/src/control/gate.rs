@@ -18,7 +18,6 @@ use tabane_process::sandbox::account::Group;
 /// What a process may ask.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Right {
-    /// Everything.
     Owner,
     /// What an operator may ask, and to use other keys: it gives them, and gets none.
     Keeper,
@@ -49,7 +48,6 @@ impl Right {
 /// Decides who may ask.
 #[derive(Clone, Debug)]
 pub(super) struct Gate {
-    /// The user who started the daemon.
     starter: u32,
     groups: Vec<(Group, Right)>,
 }

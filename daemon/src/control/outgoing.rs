@@ -13,7 +13,6 @@ pub(super) struct Outgoing {
 }
 
 impl Outgoing {
-    /// Whether all of it is sent.
     pub(super) fn is_empty(&self) -> bool {
         self.bytes.is_empty()
     }
@@ -23,7 +22,6 @@ impl Outgoing {
         if self.is_empty() { PollFlags::IN } else { PollFlags::OUT }
     }
 
-    /// One more line.
     pub(super) fn push(&mut self, line: &str) {
         self.bytes.extend_from_slice(line.as_bytes());
         self.bytes.push(b'\n');

@@ -20,7 +20,6 @@ pub(crate) struct Requests {
     pub(crate) shell: Shell,
     pub(crate) device: Arc<Device>,
     pub(crate) kernel: Arc<KernelPath>,
-    /// Ends the bundle.
     pub(crate) stop: Arc<Waker>,
 }
 

@@ -40,7 +40,6 @@ pub(super) const LINE_BYTES_MAX: usize = 1 << 20;
 const TOO_LONG: &str = "the request is longer than 1 MiB";
 /// How long a client may take to send its request, and to take its answer.
 pub(super) const CLIENT_TIMEOUT: Duration = Duration::from_secs(2);
-/// Requests of one client per turn.
 const REQUESTS_PER_TURN: usize = 16;
 /// Connections accepted per turn: a client that is refused takes no place, and may connect again and again.
 pub(super) const ACCEPTS_PER_TURN: usize = CLIENTS_MAX;
@@ -50,21 +49,10 @@ const PAUSE: Duration = Duration::from_millis(100);
 /// Why the name could not be taken.
 #[derive(Debug, thiserror::Error)]
 pub enum BindError {
-    /// Another process serves this name here.
     #[error("{name} is already up (pid {pid}); `tabane down {name}` ends it")]
-    AlreadyRunning {
-        /// Name of the bundle.
-        name: String,
-        /// Its process; 0 when that lives in a foreign pid namespace.
-        pid: i32,
-    },
-    /// Another process has this name here, and takes no connections.
+    AlreadyRunning { name: String, pid: i32 },
     #[error("the name {name} is taken by a process that takes no connection; `ss -xlp` names it")]
-    Busy {
-        /// Name of the bundle.
-        name: String,
-    },
-    /// The socket could not be made.
+    Busy { name: String },
     #[error("cannot open the control socket: {0}")]
     Io(#[from] io::Error),
 }
@@ -77,7 +65,6 @@ pub struct Listener {
 }
 
 impl Listener {
-    /// Takes the name.
     pub fn bind(name: &str) -> Result<Listener, BindError> {
         const TRIES: usize = 3;
         let address = address(name)?;
@@ -203,7 +190,6 @@ impl Drop for Server {
     }
 }
 
-/// The thread's state.
 struct Service {
     socket: UnixListener,
     gate: Gate,
@@ -217,7 +203,6 @@ struct Service {
     takers: (Sender<UnixStream>, Arc<Waker>),
     /// No client is accepted before this time.
     accept_from: Instant,
-    /// Errors of accept and poll.
     errors: u64,
 }
 
@@ -302,7 +287,6 @@ impl Service {
 /// What answers requests.
 struct Answers {
     handler: Box<dyn FnMut(Request) -> String + Send>,
-    /// The latest status, and when it was.
     status: Option<(Instant, String)>,
 }
 
@@ -357,7 +341,6 @@ pub(super) fn admit_some(
 /// One connection.
 pub(super) struct Client {
     stream: UnixStream,
-    /// What it may ask.
     right: Right,
     /// Bytes received and not yet answered: one line and one read at most.
     input: Vec<u8>,

@@ -181,7 +181,6 @@ fn a_client_that_takes_no_answer_is_dropped() {
     assert!(ask_as_json(&name, &Request::Status).is_ok());
 }
 
-/// Begins to follow.
 fn follower(name: &str) -> BufReader<UnixStream> {
     let mut stream = connect(name);
     stream.write_all(b"{\"do\":\"follow\"}\n").expect("taken");

@@ -1,11 +1,10 @@
 //! Turns an event of the core into an entry of the event log. `docs/events.md` explains the entries to users; the tests here compare.
 
+use std::net::SocketAddr;
 use std::time::Duration;
 
-use std::net::SocketAddr;
-
 use tabane_config::key::public;
-use tabane_proto::{Direction, Event, Expiry, Mismatch, Refusal, Signal};
+use tabane_proto::{Direction, Event, Expiry, Mismatch, NodeId, Refusal, Signal};
 
 use super::Entry;
 
@@ -20,28 +19,20 @@ pub(super) fn describe(event: &Event, nics: &[String]) -> Entry {
         Event::PeerExpired { peer, expiry } => about("peer-expired", peer, expired(*expiry)),
         Event::PeerRefused { peer, refusal } => about("peer-refused", peer, refused(*refusal)),
         Event::Stranger { link, from, mismatch } => met(*link, *from, *mismatch, nics),
-        Event::LinkUp { peer, link, direction } => {
-            let entry = about("link-up", peer, String::new());
-            on_link(entry, *link, *direction, nics)
-        }
+        Event::LinkUp { peer, link, direction } => on_link("link-up", peer, *link, *direction, nics),
         Event::LinkDown { peer, link, direction, signal } => {
-            let entry = on_link(about("link-down", peer, String::new()), *link, *direction, nics);
-            with_signal(entry, *signal)
+            with_signal(on_link("link-down", peer, *link, *direction, nics), *signal)
         }
-        Event::LinkSuspect { peer, link, lost } => {
-            losing(about("link-suspect", peer, String::new()), *link, *lost, nics)
-        }
+        Event::LinkSuspect { peer, link, lost } => losing(sending("link-suspect", peer, *link, nics), *lost),
+        Event::LinkTrusted { peer, link, lost } => losing(sending("link-trusted", peer, *link, nics), *lost),
         Event::LinkDrained { peer, link } => {
-            draining(about("link-drained", peer, String::new()), *link, nics)
+            adding(sending("link-drained", peer, *link, nics), "the peer drains its end")
         }
         Event::LinkResumed { peer, link } => {
-            draining(about("link-resumed", peer, String::new()), *link, nics)
-        }
-        Event::LinkTrusted { peer, link, lost } => {
-            losing(about("link-trusted", peer, String::new()), *link, *lost, nics)
+            adding(sending("link-resumed", peer, *link, nics), "the peer does not drain its end any more")
         }
         Event::PathMtu { peer, link, packet, nic } => {
-            carrying(about("path-mtu", peer, String::new()), *link, (*packet, *nic), nics)
+            carrying(sending("path-mtu", peer, *link, nics), *packet, *nic)
         }
         Event::RunsLost { peer, link } => {
             let entry = on_link(about("segments-lost", peer, String::new()), *link, Direction::Sending, nics);
@@ -54,39 +45,39 @@ pub(super) fn describe(event: &Event, nics: &[String]) -> Entry {
     }
 }
 
-fn about(what: &str, peer: &tabane_proto::NodeId, detail: String) -> Entry {
+fn about(what: &str, peer: &NodeId, detail: String) -> Entry {
     Entry { what: what.to_owned(), peer: Some(peer.to_string()), detail, ..Entry::default() }
 }
 
-fn on_link(entry: Entry, link: u8, direction: Direction, nics: &[String]) -> Entry {
+fn on_link(what: &str, peer: &NodeId, link: u8, direction: Direction, nics: &[String]) -> Entry {
     let nic = nics.get(usize::from(link)).filter(|_| direction == Direction::Sending).cloned();
     let (direction, detail) = match direction {
         Direction::Sending => ("sending", format!("sending over {}", nic.as_deref().unwrap_or("?"))),
         Direction::Receiving => ("receiving", format!("receiving from the peer's link {link}")),
     };
-    Entry { link: Some(link.into()), nic, direction: Some(direction.to_owned()), detail, ..entry }
+    let (link, direction) = (Some(link.into()), Some(direction.to_owned()));
+    Entry { link, nic, direction, ..about(what, peer, detail) }
 }
 
-/// Adds a link of this node and its losses; `lost`: in parts of 10,000.
-fn losing(entry: Entry, link: u8, lost: u32, nics: &[String]) -> Entry {
-    let entry = on_link(entry, link, Direction::Sending, nics);
+/// What happened to a link of this node.
+fn sending(what: &str, peer: &NodeId, link: u8, nics: &[String]) -> Entry {
+    on_link(what, peer, link, Direction::Sending, nics)
+}
+
+fn adding(entry: Entry, more: &str) -> Entry {
+    Entry { detail: format!("{}: {more}", entry.detail), ..entry }
+}
+
+/// Adds losses, in parts of 10,000.
+fn losing(entry: Entry, lost: u32) -> Entry {
     let detail = format!("{} loses {:.1} % of the cells", entry.detail, f64::from(lost) / 100.0);
     Entry { lost_ppm: Some(lost * 100), detail, ..entry }
 }
 
-/// Adds a link of this node whose other end is drained, or is not any more.
-fn draining(entry: Entry, link: u8, nics: &[String]) -> Entry {
-    let does =
-        if entry.what == "link-drained" { "drains its end" } else { "does not drain its end any more" };
-    let entry = on_link(entry, link, Direction::Sending, nics);
-    Entry { detail: format!("{}: the peer {does}", entry.detail), ..entry }
-}
-
-/// Adds a link of this node and the largest packets that its path and the NICs take.
-fn carrying(entry: Entry, link: u8, (packet, nic): (u16, u16), nics: &[String]) -> Entry {
+/// Adds the largest packets that the path and the NICs take.
+fn carrying(entry: Entry, packet: u16, nic: u16) -> Entry {
     // Of IPv6: what carries less is worth no smaller cells.
     const LEAST: u16 = 1_280;
-    let entry = on_link(entry, link, Direction::Sending, nics);
     let more = match packet {
         packet if packet >= nic => "that is all that the NICs send".to_owned(),
         packet if packet < LEAST => {
@@ -94,11 +85,10 @@ fn carrying(entry: Entry, link: u8, (packet, nic): (u16, u16), nics: &[String]) 
         }
         _ => format!("the NICs send {nic}"),
     };
-    let detail = format!("{}: the path carries packets of {packet} bytes; {more}", entry.detail);
-    Entry { mtu: Some(packet), mtu_of_nics: Some(nic), detail, ..entry }
+    let entry = adding(entry, &format!("the path carries packets of {packet} bytes; {more}"));
+    Entry { mtu: Some(packet), mtu_of_nics: Some(nic), ..entry }
 }
 
-/// Adds the signal with its figures.
 fn with_signal(entry: Entry, signal: Signal) -> Entry {
     let (name, overdue, waited, why) = match signal {
         Signal::BurstSkew { overdue, waited } => {
@@ -118,8 +108,7 @@ fn with_signal(entry: Entry, signal: Signal) -> Entry {
         Signal::Report => ("report", None, None, "the peer does not receive it".to_owned()),
     };
     let waited_us = waited.map(|waited| u64::try_from(waited.as_micros()).unwrap_or(u64::MAX));
-    let detail = format!("{}: {why}", entry.detail);
-    Entry { signal: Some(name.to_owned()), overdue, waited_us, detail, ..entry }
+    Entry { signal: Some(name.to_owned()), overdue, waited_us, ..adding(entry, &why) }
 }
 
 /// Who greets on a link of this node, and what the user may have meant.
@@ -183,7 +172,7 @@ fn millis(duration: Duration) -> f64 {
 
 #[cfg(test)]
 mod tests {
-    use tabane_proto::{Name, NodeId};
+    use tabane_proto::Name;
 
     use super::*;
 
@@ -268,32 +257,5 @@ mod tests {
         });
         let [rows, known] = [rows.collect::<Vec<_>>(), known.collect()];
         assert_eq!(rows, known, "a row for each signal in docs/events.md, with its figures");
-    }
-
-    #[test]
-    fn a_dead_link_is_described_with_its_figures() {
-        let peer = NodeId::new([2, 0, 0, 0, 0, 1], 7420);
-        let signal = Signal::BurstSkew { overdue: 57, waited: Duration::from_micros(3_100) };
-        let event = Event::LinkDown { peer, link: 1, direction: Direction::Receiving, signal };
-        let entry = describe(&event, &["eth1".to_owned(), "eth2".to_owned()]);
-        assert_eq!(entry.what, "link-down");
-        assert_eq!(
-            entry.detail,
-            "receiving from the peer's link 1: burst skew, 57 cells sent and none received for 3.1 ms"
-        );
-        assert_eq!(
-            (entry.signal.as_deref(), entry.overdue, entry.waited_us),
-            (Some("burst-skew"), Some(57), Some(3_100))
-        );
-        assert_eq!(entry.nic, None, "the link is the peer's");
-    }
-
-    #[test]
-    fn a_link_of_this_node_is_described_with_its_nic() {
-        let (peer, direction) = (NodeId::default(), Direction::Sending);
-        let event = Event::LinkDown { peer, link: 1, direction, signal: Signal::Report };
-        let entry = describe(&event, &["eth1".to_owned(), "eth2".to_owned()]);
-        assert_eq!((entry.link, entry.nic.as_deref()), (Some(1), Some("eth2")));
-        assert_eq!(entry.detail, "sending over eth2: the peer does not receive it");
     }
 }

@@ -16,7 +16,6 @@ const GREETS_FOR: u64 = 90_000_000_000;
 pub(super) struct Troubles(Vec<Arc<Entry>>);
 
 impl Troubles {
-    /// Something happened.
     pub(super) fn note(&mut self, entry: &Arc<Entry>) {
         self.0.retain(|trouble| !ends(trouble, entry));
         if lasts(entry) {

@@ -17,17 +17,12 @@ use super::reach::Reach;
 #[derive(Debug)]
 pub(crate) struct Device {
     tap: Tap,
-    /// Which offloads it is to have.
     offloading: Offloading,
     /// Whether it has a carrier.
     reach: Reach,
-    /// Whether no peer has been found yet.
     awaits_peers: AtomicBool,
-    /// Frames that the kernel refused.
     refused: AtomicU64,
-    /// Errors of reading it.
     unread: AtomicU64,
-    /// Errors of epoll.
     unwatched: AtomicU64,
     /// Gates that refuse frames of flows with a long queue, if the kernel has what it takes.
     gates: Option<Gates>,
@@ -81,7 +76,6 @@ impl Device {
         Ok(())
     }
 
-    /// Raises the device, with this MTU and its addresses.
     pub(crate) fn raise(&self, config: &Config, mtu: u16) -> anyhow::Result<()> {
         let index = self.tap.index();
         let settings = DeviceSettings { mtu: Some(mtu.into()), up: Some(true), ..DeviceSettings::default() };
@@ -141,17 +135,14 @@ impl Device {
         self.offloading.follow(now, || self.tap.offload(), |wanted| self.tap.set_offload(wanted));
     }
 
-    /// The offloads in force.
     pub(crate) fn offload(&self) -> Offload {
         self.tap.offload()
     }
 
-    /// Whether the device has a carrier.
     pub(crate) fn carrier(&self) -> bool {
         self.reach.carrier()
     }
 
-    /// Whether the device takes UDP superframes.
     pub(crate) fn has_uso(&self) -> bool {
         self.offloading.has_uso()
     }
@@ -172,7 +163,6 @@ impl Device {
         }
     }
 
-    /// Counts a frame that the kernel refused.
     pub(crate) fn count_refused(&self) {
         self.refused.fetch_add(1, Ordering::Relaxed);
     }

@@ -17,7 +17,7 @@ mod peers;
 mod reason;
 
 use std::net::{Ipv6Addr, UdpSocket};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use tabane_api::status::{KernelTraffic, PeerStatus};
 use tabane_config::{Config, DataPath, FixedConfig, LinkConfig, Mtu, Reordering, Security, link_name};
@@ -30,11 +30,11 @@ use crate::events::EventLog;
 use peers::{NODES, Peers};
 use tabane_api::counters::OF_PROGRAMS;
 use tabane_config::problem::BadInput;
+use tabane_process::locked;
 
 /// Ports above the workers' that are tried.
 const PORTS: u16 = 64;
 
-/// What carries the frames of a bundle.
 pub(crate) struct KernelPath {
     asked: DataPath,
     /// MTU of the device, in bytes.
@@ -74,7 +74,11 @@ impl KernelPath {
         match &programs {
             Ok(running) => {
                 let links = running.ends.iter().flatten().count();
-                tracing::info!(links, in_order = running.lock().pair().is_some(), "the kernel path is there");
+                tracing::info!(
+                    links,
+                    in_order = locked(&running.state).pair().is_some(),
+                    "the kernel path is there"
+                );
                 if config.security == Security::Sealed {
                     tracing::info!("its frames are not sealed: links are said to be protected below");
                 }
@@ -98,7 +102,7 @@ impl KernelPath {
 
     /// The name of the devices that put frames in order, if there are such.
     pub(crate) fn pair(&self) -> Option<String> {
-        self.programs.as_ref().ok()?.lock().pair().map(str::to_owned)
+        locked(&self.programs.as_ref().ok()?.state).pair().map(str::to_owned)
     }
 
     /// Where a link that was there at the start receives frames of the kernel path.
@@ -116,7 +120,6 @@ impl KernelPath {
         self.programs.as_ref().err().filter(|_| self.asked != DataPath::User).cloned()
     }
 
-    /// The name of what is asked for.
     pub(crate) fn asked(&self) -> &'static str {
         self.asked.name()
     }
@@ -126,7 +129,7 @@ impl KernelPath {
     pub(crate) fn count(&self, now: Instant, worker: u16, bundle: &mut Bundle) {
         let Ok(running) = &self.programs else { return };
         if worker == 0 {
-            running.lock().count(now, bundle);
+            locked(&running.state).count(now, bundle);
         }
     }
 
@@ -141,7 +144,7 @@ impl KernelPath {
         nics: &[String],
     ) {
         let Ok(running) = &self.programs else { return };
-        let mut state = running.lock();
+        let mut state = locked(&running.state);
         if worker == 0 && (changed || state.is_due(now)) {
             state.show_senders(bundle);
             let peers = bundle.kernel_peers(now, running.packet, running.unordered);
@@ -159,21 +162,21 @@ impl KernelPath {
     /// device holds is for that one. Frames of peers are received on.
     pub(crate) fn hold(&self, held: bool) {
         if let Ok(running) = &self.programs {
-            running.lock().hold(held);
+            locked(&running.state).hold(held);
         }
     }
 
     /// Takes away what would outlive the process.
     pub(crate) fn close(&self) {
         if let Ok(running) = &self.programs {
-            running.lock().close();
+            locked(&running.state).close();
         }
     }
 
     /// Adds to the status of peers what the programs carry.
     pub(crate) fn show(&self, peers: &mut [PeerStatus]) {
         let Ok(running) = &self.programs else { return };
-        let state = running.lock();
+        let state = locked(&running.state);
         for peer in peers {
             let Some(shown) = state.shown(&peer.node) else {
                 peer.cells_because = Some(format!("{NODES} other nodes have been peers of this process"));
@@ -191,7 +194,8 @@ impl KernelPath {
     /// What the programs did not carry, what was sent again, and what the qdisc did: name and count.
     pub(crate) fn counted(&self) -> impl Iterator<Item = (&'static str, u64)> {
         let running = self.programs.as_ref();
-        let (counts, again, ordered) = running.map(|running| running.lock().counts()).unwrap_or_default();
+        let (counts, again, ordered) =
+            running.map(|running| locked(&running.state).counts()).unwrap_or_default();
         let names = OF_PROGRAMS.into_iter().flatten().map(|(name, _)| *name);
         let counts = counts.iter().chain(again.iter()).chain(ordered.iter());
         names.zip(counts.map(|(_, count)| count).collect::<Vec<_>>())
@@ -255,10 +259,6 @@ impl Running {
     fn mtu(&self) -> u16 {
         self.packet - u16::try_from(OVERHEAD).unwrap_or(0)
     }
-
-    fn lock(&self) -> MutexGuard<'_, Peers> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
 }
 
 /// What puts frames in order that come over several links, where there can be such and the kernel has it.
@@ -275,7 +275,6 @@ fn reorder(config: &Config, beside: Option<&str>) -> Option<Reorder> {
     Some(reorder)
 }
 
-/// Why the kernel does not take the programs.
 fn refused(error: &tabane_kernel::Error) -> String {
     if error.is_permission() {
         return "no right to load programs, which takes CAP_BPF and CAP_NET_ADMIN".to_owned();
@@ -298,7 +297,6 @@ fn reserve(config: &FixedConfig) -> std::io::Result<UdpSocket> {
     Err(last)
 }
 
-/// The MTU of a link's NIC.
 fn link_mtu(link: &LinkConfig, medium: &Medium) -> u32 {
     u32::from(medium.cell_max) + headers(link)
 }
@@ -310,7 +308,6 @@ fn link_local([a, b, c, d, e, f]: [u8; 6]) -> Ipv6Addr {
     Ipv6Addr::new(0xfe80, 0, 0, 0, word(a ^ 2, b), word(c, 0xff), word(0xfe, d), word(e, f))
 }
 
-/// As a status has it.
 fn traffic(traffic: &tabane_kernel::Traffic) -> KernelTraffic {
     KernelTraffic {
         frames_sent: traffic.sent_frames,

@@ -17,11 +17,9 @@ pub(crate) struct Medium {
     pub(crate) index: u32,
     /// The largest cell that it takes, in bytes; 0: it takes none.
     pub(crate) cell_max: u16,
-    /// The NIC's address.
     pub(crate) mac: Option<[u8; 6]>,
     /// Whether the NIC has a carrier; the worker watches that of a window.
     pub(crate) carrier: bool,
-    /// How often the NIC has lost it.
     pub(crate) carrier_losses: u32,
 }
 

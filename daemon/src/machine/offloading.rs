@@ -4,11 +4,12 @@
 //! the offloads follow from all of them. What the kernel refuses is logged and asked for again.
 
 use std::io;
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use tabane_io::Offload;
+use tabane_process::locked;
 use tabane_proto::Instant;
 
 /// Pause before the kernel is asked again for what it refused.
@@ -73,7 +74,7 @@ impl Offloading {
         in_force: impl FnOnce() -> Offload,
         set: impl FnOnce(Offload) -> io::Result<Offload>,
     ) {
-        let mut refused = self.refused.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut refused = locked(&self.refused);
         let all_take_it = self.without_uso.load(Ordering::Relaxed) == 0;
         let wanted = Offload { uso: self.most.uso && all_take_it, ..self.most };
         let is_done = wanted == in_force();

@@ -4,10 +4,11 @@
 //! device has one carrier: each worker has a bit for what it knows, and the carrier follows from all of them.
 
 use std::io;
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
+use tabane_process::locked;
 use tabane_proto::Instant;
 
 /// How long the device keeps its carrier while no peer can be reached, also before the first one is: Linux
@@ -42,7 +43,6 @@ impl Reach {
         }
     }
 
-    /// Whether the device has a carrier.
     pub(crate) fn carrier(&self) -> bool {
         self.carrier.load(Ordering::Relaxed)
     }
@@ -74,7 +74,7 @@ impl Reach {
             Some(wanted) if wanted == self.carrier() => return true,
             Some(_) => {}
         }
-        let _setting = self.setting.lock().unwrap_or_else(PoisonError::into_inner);
+        let _setting = locked(&self.setting);
         if let Some(wanted) = self.wanted(now)
             && self.carrier.swap(wanted, Ordering::Relaxed) != wanted
             && let Err(error) = set(wanted)

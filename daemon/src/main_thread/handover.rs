@@ -1,7 +1,7 @@
 //! A running bundle passes from one process to another: `tabane upgrade`.
 //!
 //! ```text
-//!   new process (take.rs)                          old process (give.rs)
+//!   new process (take.rs)                          old process
 //!   {"do":"upgrade"}                         ──>   stops serving its name, still carries frames
 //!                                            <──   open files, then the BundleState: one JSON line
 //!   prepares cores, workers, threads
@@ -19,11 +19,11 @@
 //!
 //! Sessions are not handed over: peers see a new incarnation, so versions need to share no state.
 
-mod give;
 mod take;
 
 use std::io::{self, Write};
-use std::os::fd::OwnedFd;
+use std::net::Shutdown;
+use std::os::fd::{BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
 
@@ -31,19 +31,17 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use tabane_api::{Entry, Origin, Told};
-use tabane_config::Config;
-use tabane_io::{Offload, receive_files};
+use tabane_io::{receive_files, send_files};
 
-use crate::machine::device::Device;
-use crate::shell::in_force::Filed;
+use crate::worker::Command;
+use crate::worker::workers::Workers;
 
-pub(crate) use give::give;
 pub(crate) use take::Takeover;
 #[cfg(feature = "fuzzing")]
 pub(crate) use take::understood;
 
 /// The version of this conversation.
-const VERSION: u32 = 1;
+pub(crate) const VERSION: u32 = 1;
 /// The longest line, in bytes: 256 events, and two configurations of 1 MiB.
 const LINE_BYTES_MAX: usize = 8 << 20;
 
@@ -52,7 +50,6 @@ const LINE_BYTES_MAX: usize = 8 << 20;
 pub(crate) struct BundleState {
     /// [`VERSION`] of the old process.
     pub(crate) handover: u32,
-    /// The configuration in force.
     #[serde(flatten)]
     pub(crate) told: Told,
     /// What the file says, and which it is; `None`: an older version did not know.
@@ -62,15 +59,11 @@ pub(crate) struct BundleState {
     pub(crate) mac: [u8; 6],
     /// Interface index of each link's NIC.
     pub(crate) nics: Vec<u32>,
-    /// Number of peers.
     pub(crate) peers: usize,
     /// Offloads in force on the device: checksum, TSO, USO.
     pub(crate) offload: [bool; 3],
-    /// Whether the kernel has UDP superframes.
     pub(crate) takes_uso: bool,
-    /// Whether the device has a carrier.
     pub(crate) carrier: bool,
-    /// The event log.
     pub(crate) events: Vec<Entry>,
     /// Microseconds within which the service manager wants a sign of life, if it wants any.
     #[serde(default)]
@@ -80,49 +73,6 @@ pub(crate) struct BundleState {
     pub(crate) reorder: Option<String>,
 }
 
-impl BundleState {
-    /// The state of this process's bundle. `mac` names the node, `nics` are the indices of the links' NICs.
-    pub(crate) fn of(
-        config: &Config,
-        filed: Filed,
-        mac: [u8; 6],
-        nics: Vec<u32>,
-        peers: usize,
-        device: &Device,
-        events: Vec<Entry>,
-    ) -> Self {
-        let Offload { checksum, tso, uso } = device.offload();
-        let (takes_uso, carrier) = (device.has_uso(), device.carrier());
-        let offload = [checksum, tso, uso];
-        Self {
-            handover: VERSION,
-            told: Told::of(config),
-            filed: Some((Told::of(&filed.config), filed.origin)),
-            mac,
-            nics,
-            peers,
-            offload,
-            takes_uso,
-            carrier,
-            events,
-            watched: None,
-            reorder: None,
-        }
-    }
-
-    /// The same where the service manager wants a sign of life `within` this time.
-    pub(crate) fn watched(self, within: Option<Duration>) -> Self {
-        let watched = within.and_then(|within| u64::try_from(within.as_micros()).ok());
-        Self { watched, ..self }
-    }
-
-    /// The same where the process has these devices that put frames in order.
-    pub(crate) fn ordered(self, reorder: Option<String>) -> Self {
-        Self { reorder, ..self }
-    }
-}
-
-/// Refuses the handover for this reason.
 pub(crate) fn refuse(stream: UnixStream, reason: &str) -> io::Result<()> {
     const TIMEOUT: Duration = Duration::from_secs(1);
     Talk::new(stream)?.say(&json!({ "error": reason }), TIMEOUT)
@@ -187,6 +137,49 @@ impl Talk {
             || io::Error::new(io::ErrorKind::InvalidData, format!("{received:?} in place of {word:?}"));
         if received == *word { Ok(()) } else { Err(other()) }
     }
+}
+
+/// Time for the new process to prepare everything. A slow machine takes seconds to verify the programs of the kernel path. Nobody sends the
+/// service manager a sign of life meanwhile: it waits for 30 s, and the last sign is up to a quarter of that old.
+const PREPARE: Duration = Duration::from_secs(20);
+/// Time for the new process to take it: two system calls.
+const TAKE: Duration = Duration::from_secs(1);
+
+/// Hands `state` and `files` to the process at the other end of `stream`. On success the workers are paused
+/// and the other process runs the bundle; on failure they go on here. The other process answers requests after `handed_over`.
+pub(crate) fn give(
+    stream: UnixStream,
+    state: &BundleState,
+    files: &[BorrowedFd<'_>],
+    workers: &Workers,
+    handed_over: impl FnOnce(),
+) -> io::Result<()> {
+    let mut talk = Talk::new(stream)?;
+    talk.stream.set_write_timeout(Some(PREPARE))?;
+    // A blank before the line carries the files: JSON allows it.
+    send_files(&talk.stream, files, b' ')?;
+    talk.say(state, PREPARE)?;
+    talk.expect(&Word::Ready, PREPARE)?;
+    let given = if workers.ask_all(Command::Drain).is_some() {
+        commit(&mut talk)
+    } else {
+        Err(io::Error::other("not all workers drained"))
+    };
+    match &given {
+        Ok(()) => handed_over(),
+        Err(_) => workers.send(|| Command::Resume),
+    }
+    given
+}
+
+/// Commits the handover, for both processes or for neither: a new process that is too late finds the
+/// connection shut before it has used anything.
+fn commit(talk: &mut Talk) -> io::Result<()> {
+    talk.say(&Word::Yours, TAKE)?;
+    talk.expect(&Word::Taken, TAKE).or_else(|error| {
+        talk.stream.shutdown(Shutdown::Both)?;
+        talk.expect(&Word::Taken, TAKE).map_err(|_| error)
+    })
 }
 
 #[cfg(test)]

@@ -145,11 +145,9 @@ pub(crate) struct Names(BTreeMap<String, Name>);
 struct Name {
     /// As resolved last, in order.
     addresses: Vec<IpAddr>,
-    /// Whether the latest answer was an error.
     failed: bool,
     /// When it was asked for last; `None`: never.
     asked: Option<Instant>,
-    /// Whether the answer has not come yet.
     waits: bool,
     /// The time until the next question.
     pause: Duration,

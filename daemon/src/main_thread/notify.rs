@@ -46,7 +46,6 @@ impl Notify {
         self.watched
     }
 
-    /// The socket, for the process that takes over.
     pub(crate) fn socket(&self) -> Option<BorrowedFd<'_>> {
         self.socket.as_ref().map(AsFd::as_fd)
     }
@@ -57,17 +56,14 @@ impl Notify {
         self.send(&format!("MAINPID={pid}"));
     }
 
-    /// Says that the bundle is up.
     pub(crate) fn ready(&self) {
         self.send("READY=1");
     }
 
-    /// Says that the bundle is alive.
     pub(crate) fn alive(&self) {
         self.send("WATCHDOG=1");
     }
 
-    /// Says that the bundle ends.
     pub(crate) fn stopping(&self) {
         self.send("STOPPING=1");
     }

@@ -19,11 +19,9 @@ pub(crate) struct Watchdog<'n> {
     notify: &'n Notify,
     /// Time from one sign of life to the next; `None`: nobody waits for them.
     every: Option<Duration>,
-    /// When the next sign is due.
     due: Instant,
     /// The workers' answers to the last question.
     answers: Receiver<()>,
-    /// Answers that have not come yet.
     missing: usize,
     /// Whether the log has it that they are late.
     is_reported: bool,

@@ -8,11 +8,12 @@
 //!
 //! Invariant: each value has one place, here or in [`Links`]; who tells of it asks [`InForce::config`].
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 use tabane_api::Origin;
 use tabane_config::difference::{Difference, differences};
 use tabane_config::{Config, FixedConfig, LiveConfig};
+use tabane_process::locked;
 
 use super::Refusal;
 use super::links::{Links, Present};
@@ -74,7 +75,7 @@ impl<M: Machine> InForce<M> {
 
     /// What can change, besides the links, to be read.
     pub(crate) fn live(&self) -> MutexGuard<'_, LiveConfig> {
-        self.live.lock().unwrap_or_else(PoisonError::into_inner)
+        locked(&self.live)
     }
 
     /// Notes what the workers do from now on.
@@ -82,19 +83,17 @@ impl<M: Machine> InForce<M> {
         change(&mut self.live());
     }
 
-    /// Which nodes the bundle lets in.
     pub(crate) fn trust(&self) -> Trust {
         Trust::of(&self.live())
     }
 
-    /// What the file says.
     pub(crate) fn filed(&self) -> Filed {
-        self.filed.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        locked(&self.filed).clone()
     }
 
     /// The file says something else now, or another file does.
     pub(crate) fn file(&self, filed: Filed) {
-        *self.filed.lock().unwrap_or_else(PoisonError::into_inner) = filed;
+        *locked(&self.filed) = filed;
     }
 
     /// What is in force and not in the file, a short sentence each.

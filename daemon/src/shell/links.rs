@@ -8,12 +8,13 @@ mod greeted;
 mod plan;
 mod set;
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use tabane_api::Entry;
 use tabane_config::{Config, DataPath, EtherConfig, FixedConfig, LinkConfig, link_name};
 use tabane_io::netlink::{self, Nic, NicEvent};
 use tabane_io::{Engine, now_ns};
+use tabane_process::locked;
 use tabane_proto::wire::cell::LINKS;
 use tabane_proto::{LinkSettings, NicReport};
 
@@ -34,7 +35,6 @@ pub(crate) struct Links<M: Machine = ThisMachine> {
     fixed: FixedConfig,
     /// Whether the process runs that resolves names of peers: the bundle was started with one.
     names_peers: bool,
-    /// Whether links of Ethernet frames may join.
     may_open_frames: bool,
     workers: Workers<M::Socket>,
     events: Arc<EventLog>,
@@ -46,7 +46,6 @@ pub(crate) struct Links<M: Machine = ThisMachine> {
 /// Most losses of a carrier that are told when the kernel tells of them together.
 const LOSSES_TOLD: u32 = 3;
 
-/// One link.
 struct Member {
     link: LinkConfig,
     /// Index of its NIC; 0: there is none.
@@ -55,9 +54,7 @@ struct Member {
     cell_max: u16,
     /// How often the NIC had lost its carrier when it was looked at last.
     carrier_losses: u32,
-    /// Whether the NIC was deleted.
     lost: bool,
-    /// Whether it is being removed.
     leaving: bool,
 }
 
@@ -67,9 +64,7 @@ pub(crate) struct Present {
     pub(crate) config: LinkConfig,
     /// Index of its NIC; 0: there is none.
     pub(crate) nic: u32,
-    /// Whether its NIC was deleted.
     pub(crate) is_gone: bool,
-    /// Whether it is being removed.
     pub(crate) leaves: bool,
 }
 
@@ -109,14 +104,13 @@ impl<M: Machine> Links<M> {
         }
     }
 
-    /// What the links run on.
     pub(crate) fn machine(&self) -> &M {
         &self.machine
     }
 
     /// Adds a link; returns its number.
     pub(crate) fn add(&self, link: LinkConfig) -> Result<u8, Refusal> {
-        let mut members = self.lock();
+        let mut members = locked(&self.members);
         let ports = self.fixed.ports();
         if members.iter().flatten().any(|member| member.link.collides(&link, ports)) {
             return Err(Refusal::Input(format!("link {} is in the bundle already", link.nic)));
@@ -128,7 +122,6 @@ impl<M: Machine> Links<M> {
         self.take_in(&mut members, opened)
     }
 
-    /// Opens the sockets of a link that is to join.
     fn open_new(&self, mut link: LinkConfig) -> Result<Opened<M::Socket>, Refusal> {
         if link.nic == self.fixed.name {
             return Err(Refusal::Input(format!("{} is the bundle's own device", link.nic)));
@@ -198,7 +191,7 @@ impl<M: Machine> Links<M> {
     fn let_go(&self, number: u8, nic: &str) -> Result<(), Refusal> {
         let gone = self.workers.ask_all(|answer| Command::RemoveLink { link: number, answer });
         // A worker that is too busy to answer in time still removes the link later.
-        self.lock()[usize::from(number)] = None;
+        locked(&self.members)[usize::from(number)] = None;
         if gone.is_none() {
             return Err(Refusal::Failed(format!("not all workers have let link {nic} go yet")));
         }
@@ -207,7 +200,7 @@ impl<M: Machine> Links<M> {
     }
 
     fn begin_leaving(&self, wanted: &LinkConfig) -> Result<u8, Refusal> {
-        let mut members = self.lock();
+        let mut members = locked(&self.members);
         let staying = members.iter().flatten().filter(|member| !member.leaving).count();
         let (number, member) = find(&mut members, wanted)?;
         if staying == 1 {
@@ -221,7 +214,7 @@ impl<M: Machine> Links<M> {
 
     /// The links, in the order of their numbers.
     pub(crate) fn present(&self) -> Vec<Present> {
-        let members = self.lock();
+        let members = locked(&self.members);
         let present = |(number, member): (u8, &Member)| {
             let Member { link, nic, lost, leaving, .. } = member;
             Present { number, config: link.clone(), nic: *nic, is_gone: *lost, leaves: *leaving }
@@ -229,9 +222,8 @@ impl<M: Machine> Links<M> {
         numbered(&members).map(present).collect()
     }
 
-    /// A NIC has changed.
     pub(crate) fn follow(&self, event: &NicEvent) {
-        let mut members = self.lock();
+        let mut members = locked(&self.members);
         for (link, member) in numbered_mut(&mut members).filter(|(_, member)| member.has_nic()) {
             let nic = match event {
                 NicEvent::Changed(nic) if nic.index == member.nic => Some(nic.clone()),
@@ -257,7 +249,6 @@ impl<M: Machine> Links<M> {
         }
     }
 
-    /// Follows a change of a link's NIC.
     fn follow_nic(&self, link: u8, member: &mut Member, nic: &Nic) {
         let Medium { carrier, cell_max, carrier_losses, .. } = Medium::of_nic(nic, &member.link);
         self.workers.send(|| Command::Carrier { link, carrier });
@@ -278,7 +269,7 @@ impl<M: Machine> Links<M> {
     /// Takes NICs back that were deleted and exist again. To be called after changes of NICs and at intervals: an
     /// address may come late.
     pub(crate) fn take_back(&self) {
-        let mut members = self.lock();
+        let mut members = locked(&self.members);
         let lost = numbered_mut(&mut members).filter(|(_, member)| !member.leaving && member.lost);
         for (link, member) in lost {
             let opened = self
@@ -305,7 +296,6 @@ impl<M: Machine> Links<M> {
         }
     }
 
-    /// Opens the link's sockets for all workers.
     fn open(&self, link: &mut LinkConfig, medium: &Medium) -> Result<Vec<Share<M::Socket>>, String> {
         let wanted = link.ether;
         if self.fixed.access.sandbox && wanted.is_some_and(|ether| ether.engine != Engine::Packet) {
@@ -315,7 +305,7 @@ impl<M: Machine> Links<M> {
             );
             link.ether = Some(EtherConfig { engine: Engine::Packet, ..EtherConfig::default() });
         }
-        let addresses = self.addresses();
+        let addresses = locked(&self.addresses);
         let open = |number| {
             let socket = (link.nic.clone(), self.machine.open(&self.fixed, link, number)?);
             Ok(Share { socket, settings: link_settings(link, medium, number, &addresses) })
@@ -329,20 +319,12 @@ impl<M: Machine> Links<M> {
         let (what, nic, detail) = (what.to_owned(), Some(nic.to_owned()), format!("{nic} {happened}"));
         self.events.keep(now_ns(), Entry { what, link: Some(link.into()), nic, detail, ..Entry::default() });
     }
-
-    fn addresses(&self) -> MutexGuard<'_, Addresses> {
-        self.addresses.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Vec<Option<Member>>> {
-        self.members.lock().unwrap_or_else(PoisonError::into_inner)
-    }
 }
 
 impl Links {
     /// Tells the workers how fast the links' NICs are, and what they have carried.
     pub(crate) fn report_nics(&self, speeds: &Speeds) {
-        let members = self.lock();
+        let members = locked(&self.members);
         let nics: Vec<_> = numbered(&members).filter(|(_, member)| member.has_nic()).collect();
         let speeds = speeds.of(nics.iter().map(|(_, member)| member.link.nic.clone()).collect());
         let report = |((link, member), speed): (&(u8, &Member), Option<u64>)| {
@@ -366,7 +348,6 @@ impl Member {
     }
 }
 
-/// The members with their numbers.
 fn numbered(members: &[Option<Member>]) -> impl Iterator<Item = (u8, &Member)> {
     (0..).zip(members).filter_map(|(number, member)| Some((number, member.as_ref()?)))
 }

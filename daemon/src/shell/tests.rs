@@ -4,13 +4,14 @@ mod model;
 pub(crate) mod simulated;
 
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 use proptest_state_machine::{StateMachineTest, prop_state_machine};
 use tabane_api::{Answer, InForce, Origin, Told};
 use tabane_config::key::public;
 use tabane_config::{Config, Mtu, file, resolve};
 use tabane_io::netlink::NicEvent;
+use tabane_process::locked;
 
 use super::in_force::{Filed, without_files};
 use super::*;
@@ -71,10 +72,9 @@ impl Bundle {
     }
 
     fn core(&self, number: usize) -> MutexGuard<'_, Core> {
-        self.cores[number].lock().unwrap_or_else(PoisonError::into_inner)
+        locked(&self.cores[number])
     }
 
-    /// Another process takes the bundle over.
     fn upgrade(self) -> (Bundle, Result<(), String>) {
         let (config, nics) = match self.shell.in_force.whole() {
             Ok(whole) => whole,

@@ -35,7 +35,6 @@ const KEEPER_GROUP: &str = "tabane-follow";
 pub(crate) struct Privileges {
     /// `None`: all rights are kept.
     account: Option<Account>,
-    /// The lowest UDP port.
     port: u16,
     /// Whether links are opened later that need packet sockets.
     frames: bool,

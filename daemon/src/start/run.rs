@@ -3,11 +3,14 @@
 //! The main thread opens everything, or takes the open files from the process that runs it, gives up its rights, starts
 //! a worker per queue, and leaves the rest to [`crate::main_thread`].
 
+use std::num::NonZeroU64;
 use std::sync::Arc;
 use std::sync::mpsc::{Sender, channel};
 use std::time::Duration;
 
 use anyhow::Context;
+use rustix::process::{getpriority_process, setpriority_process};
+use rustix::thread::set_current_timer_slack;
 use tabane_api::Origin;
 use tabane_config::problem::BadInput;
 use tabane_config::{Access, Config, FixedConfig, LinkConfig, Mtu, Security};
@@ -20,7 +23,6 @@ use tabane_proto::wire::record::{PREFIX, VNET};
 use tabane_proto::{Bundle, CELL_LEAST, Fdb, Instant, LinkSettings, Name, NodeId, Settings, fdb};
 use tabane_seal::sha256;
 
-use super::priority;
 use super::privileges::Privileges;
 use crate::control::{BindError, Listener};
 use crate::events::EventLog;
@@ -60,8 +62,8 @@ pub(crate) fn up(config: &Config, origin: Origin) -> anyhow::Result<()> {
     let parts = Parts { config, filed, media, mac, device, kernel, events };
     let workers = parts.make_workers(queues.into_iter().zip(sockets))?;
     let (notify, listener) = (Notify::connect(), privileges.open(listener));
-    priority::raise();
-    priority::keep_time();
+    raise_priority();
+    keep_time();
     let speeds = privileges.give_up(parts.kernel.is_running())?;
     let workers = start(workers, Worker::run)?;
     tracing::info!(name = parts.config.name, links = parts.media.len(), "up");
@@ -91,8 +93,8 @@ pub(crate) fn upgrade(name: &str, access: Option<Access>) -> anyhow::Result<()> 
     let notify = Notify::adopt(files.notify, state.watched.map(Duration::from_micros));
     // Listens before it becomes another user: commands trust the user who listens.
     let listener = Listener::adopt(files.listener).context("the control socket")?;
-    priority::raise();
-    priority::keep_time();
+    raise_priority();
+    keep_time();
     let speeds = privileges.give_up(parts.kernel.is_running())?;
     let running = parts.running(start(workers, Worker::run_after_command)?, speeds)?;
     // The workers of a process that does not get the bundle keep the rest until it is gone.
@@ -128,10 +130,37 @@ fn start(workers: Vec<Ready>, begin: fn(Worker) -> std::io::Result<()>) -> anyho
     workers.into_iter().map(start).collect()
 }
 
+// The daemon's threads run before the applications that wait for their frames, as the kernel's own network code does.
+
+/// The niceness of the daemon's threads. From -10 on, a thread waits 1 ms behind two busy applications on two
+/// processors, instead of 4 ms; below, its time slices become so short that throughput suffers
+/// (`docs/lessons.md`).
+const NICENESS: i32 = -10;
+
+/// How late the kernel may wake up a thread, in nanoseconds. The usual 50 us are more than an interval between two
+/// polls, and the receive engine would take them for the cost of a sleep.
+const TIMER_SLACK: u64 = 1_000;
+
+/// Asks the kernel to wake up this thread, and those that it starts, in time.
+fn keep_time() {
+    if let Err(error) = set_current_timer_slack(NonZeroU64::new(TIMER_SLACK)) {
+        tracing::debug!("timers stay lazy: {error}");
+    }
+}
+
+/// Raises the priority of this thread, and those that it starts, unless somebody has chosen one or it is not allowed.
+fn raise_priority() {
+    if getpriority_process(None) != Ok(0) {
+        return;
+    }
+    if let Err(error) = setpriority_process(None, NICENESS) {
+        tracing::debug!("priority stays that of applications: {error}");
+    }
+}
+
 /// The parts of a bundle before its workers start.
 struct Parts {
     config: Config,
-    /// What the file says.
     filed: Filed,
     media: Vec<Medium>,
     /// The address that names the node.
@@ -225,7 +254,6 @@ pub(crate) fn check_links(config: &Config) -> Result<(), BadInput> {
     config.links.iter().filter(|link| !is_down(link)).try_for_each(open)
 }
 
-/// The media of all links.
 fn media(config: &Config) -> Result<Vec<Medium>, BadInput> {
     config.links.iter().map(|link| Medium::usable(link).map_err(BadInput::new)).collect()
 }

@@ -18,11 +18,8 @@ use crate::machine::sockets::of_worker;
 
 /// A command to a worker. `S`: the sockets of its links.
 pub(crate) enum Command<S = AnyLink> {
-    /// A NIC gained or lost its carrier.
     Carrier {
-        /// Number of the link.
         link: u8,
-        /// Whether it has one.
         carrier: bool,
     },
     /// What the kernel says of the NICs of links, by the links' numbers.
@@ -30,32 +27,24 @@ pub(crate) enum Command<S = AnyLink> {
     AddLink {
         /// The name of its NIC, and its socket.
         socket: (String, S),
-        /// Its settings for the core.
         settings: LinkSettings,
         /// Where the worker sends its number; `None`: the link could not be added.
         answer: Sender<Option<u8>>,
     },
     /// Use another NIC in the place of one that was deleted.
     Replace {
-        /// Number of the link.
         link: u8,
-        /// The name of the NIC, and the socket over it.
         socket: (String, S),
-        /// Its settings for the core.
         settings: LinkSettings,
-        /// Signalled when that is done.
         answer: Sender<()>,
     },
-    /// Change the largest cell of a link.
     Resize {
-        /// Number of the link.
         link: u8,
         /// Bytes of its largest cell.
         cell_max: u16,
     },
     /// Greet these endpoints on a link in place of those of before.
     Greet {
-        /// Number of the link.
         link: u8,
         /// Where the first worker of each peer listens.
         endpoints: Vec<SocketAddr>,
@@ -69,15 +58,11 @@ pub(crate) enum Command<S = AnyLink> {
     },
     /// Treat a link as the user states it.
     State {
-        /// Its number.
         link: u8,
-        /// Its rates.
         rate: LinkRate,
-        /// Its part of the traffic.
         weight: Option<u32>,
         /// Whether data takes others.
         drained: bool,
-        /// Signalled when that is done.
         answer: Sender<()>,
     },
     /// Distribute frames by these classes and options.
@@ -85,27 +70,21 @@ pub(crate) enum Command<S = AnyLink> {
         /// Options of all policies; the primary is a number of a link.
         options: PolicyOptions,
         classes: Arc<[Class]>,
-        /// Signalled when that is done.
         answer: Sender<()>,
     },
     /// Tell from where peers are received: the link, and where the peer's first worker listens.
     Received(Sender<Vec<(u8, SocketAddr)>>),
     RemoveLink {
-        /// Its number.
         link: u8,
         /// Signalled when its socket is closed.
         answer: Sender<()>,
     },
-    /// Switch the policy.
     Policy {
-        /// The new one.
         kind: PolicyKind,
         /// Where the worker sends the old one.
         answer: Sender<PolicyKind>,
     },
-    /// Switch the receive engine.
     Receive {
-        /// The new one.
         settings: receive::Settings,
         /// Where the worker sends the old one.
         answer: Sender<receive::Method>,
@@ -114,14 +93,11 @@ pub(crate) enum Command<S = AnyLink> {
     Trust {
         /// At least one group key.
         trust: Trust,
-        /// Signalled when that is done.
         answer: Sender<()>,
     },
-    /// Send a snapshot.
     Snapshot(Sender<Snapshot>),
     /// Answer, to show that the worker does what it is told.
     Answer(Sender<()>),
-    /// Send copies of the open files.
     Files(Sender<std::io::Result<Files>>),
     /// Drain, pause, and answer.
     Drain(Sender<()>),
@@ -132,15 +108,11 @@ pub(crate) enum Command<S = AnyLink> {
         /// How many peers that worker had.
         peers: usize,
     },
-    /// End.
     Stop,
 }
 
-/// Copies of a worker's open files.
 pub(crate) struct Files {
-    /// Which worker.
     pub(crate) number: u16,
-    /// Its queue of the device.
     pub(crate) queue: OwnedFd,
     /// The sockets of the links, in the order of their numbers.
     pub(crate) links: Vec<OwnedFd>,

@@ -10,12 +10,10 @@ use super::{Command, Worker, clock};
 
 /// How long a worker drains at most: peers also send what waits in their queues.
 const DELIVER_WITHIN: Duration = Duration::from_millis(60);
-/// How often it checks whether all is delivered.
 const CHECK_EVERY: Duration = Duration::from_micros(500);
 
 /// A drain under way.
 pub(super) struct Drain {
-    /// When the worker pauses at the latest.
     until: Instant,
     /// Signalled when it pauses.
     answer: Sender<()>,

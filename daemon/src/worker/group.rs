@@ -14,7 +14,6 @@ pub(crate) struct Protection {
     security: Security,
     /// The cipher that the user demands; `None`: the fastest here, or what the peer demands.
     cipher: Option<Cipher>,
-    /// The key of this node alone.
     node_key: Option<Key>,
 }
 
@@ -28,19 +27,16 @@ pub(crate) struct Trust {
 }
 
 impl Trust {
-    /// As a configuration says.
     pub(crate) fn of(live: &LiveConfig) -> Self {
         Self { keys: live.keys(), allow: live.allow.clone() }
     }
 }
 
 impl Protection {
-    /// As a configuration says.
     pub(crate) fn of(config: &FixedConfig) -> Self {
         Self { security: config.security, cipher: config.cipher, node_key: config.node_key.clone() }
     }
 
-    /// Makes the protection of a bundle that trusts these nodes.
     pub(crate) fn apply(&self, bundle: &mut Bundle, trust: &Trust) {
         let keys = &trust.keys;
         let mut groups = keys.iter().map(Key::group);
@@ -48,18 +44,9 @@ impl Protection {
         if self.security == Security::Sealed && !keys.is_empty() {
             let keys = Zeroizing::new(keys.iter().map(|key| key.0).collect::<Vec<_>>());
             let group = Group::new(&keys, Cipher::fastest(), Random::system());
-            let group = match self.cipher {
-                Some(cipher) => group.stating(cipher),
-                None => group,
-            };
-            let group = match &self.node_key {
-                Some(key) => group.with_node_key(&key.0),
-                None => group,
-            };
-            let group = match &trust.allow {
-                Some(allow) => group.allowing(allow.clone()),
-                None => group,
-            };
+            let group = self.cipher.into_iter().fold(group, Group::stating);
+            let group = self.node_key.iter().fold(group, |group, key| group.with_node_key(&key.0));
+            let group = trust.allow.iter().cloned().fold(group, Group::allowing);
             bundle.set_security(Box::new(group), Rekey::default());
         }
     }

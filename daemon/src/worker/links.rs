@@ -20,7 +20,6 @@ pub(super) struct WatchedLink {
     pub(super) group: SocketAddr,
     /// Whether it waits for room in the socket or window.
     pub(super) wants_room: bool,
-    /// Whether epoll watches for room in the socket.
     pub(super) room_watched: bool,
     /// The size that the send buffer was set to, in bytes.
     pub(super) send_buffer: u64,
@@ -120,7 +119,6 @@ impl Worker {
         self.leaving.push((number, gone));
     }
 
-    /// Closes the sockets of links that are gone.
     pub(super) fn close_left(&mut self) {
         let Self { leaving, bundle, links, .. } = self;
         leaving.retain(|(number, gone)| {

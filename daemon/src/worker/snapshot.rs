@@ -13,14 +13,11 @@ use tabane_proto::{Bundle, Counters};
 
 use crate::machine::device::Device;
 
-/// One worker's state.
 #[derive(Debug)]
 pub(crate) struct Snapshot {
     pub(crate) worker: u16,
     pub(crate) node: String,
-    /// The core's counters.
     pub(crate) counters: Counters,
-    /// Counters of the receive engine.
     pub(crate) waits: receive::Counters,
     /// Which pieces of frames are copied, and how many were.
     pub(crate) fragments: Fragments,
@@ -66,7 +63,6 @@ impl Snapshot {
     }
 }
 
-/// The peers of a worker's bundle.
 pub(crate) fn known(bundle: &Bundle, links: &[LinkStatus]) -> Vec<PeerStatus> {
     let peers = bundle.peers().map(|(peer, paths)| PeerStatus {
         node: peer.node.to_string(),
@@ -89,7 +85,6 @@ pub(crate) fn known(bundle: &Bundle, links: &[LinkStatus]) -> Vec<PeerStatus> {
     peers.collect()
 }
 
-/// The counters of all workers and of the device together.
 pub(crate) fn sum<'a>(workers: impl Iterator<Item = &'a Snapshot>, device: &Device) -> BTreeMap<String, u64> {
     let names = OF_DEVICE.map(|(name, _)| name.to_owned());
     let mut total: BTreeMap<String, u64> = names.into_iter().zip(device.counts()).collect();

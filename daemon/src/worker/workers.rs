@@ -15,7 +15,6 @@ const ANSWER_WITHIN: Duration = Duration::from_secs(1);
 /// The workers' channels, in the order of the workers. `S`: the sockets of their links.
 pub(crate) struct Workers<S = AnyLink>(Vec<Channel<S>>);
 
-/// What goes to one worker, and what wakes it.
 type Channel<S> = (Sender<Command<S>>, Arc<Waker>);
 
 impl<S> Clone for Workers<S> {
@@ -30,7 +29,6 @@ impl<S> Workers<S> {
         Self(channels.collect())
     }
 
-    /// Sends a command to every worker.
     pub(crate) fn send(&self, command: impl Fn() -> Command<S>) {
         for (commands, waker) in &self.0 {
             // A worker that has ended no longer listens, and the main thread notices its end.

@@ -254,13 +254,6 @@ fn what_is_changed_holds_at_once() {
     assert_eq!(rig.engine.next(rig.now, rig.now + FAR, None), Wait::Sleep(FAR));
 }
 
-#[test]
-fn names_are_distinct() {
-    let names: Vec<_> = Method::ALL.map(Method::name).into();
-    assert!((1..names.len()).all(|at| !names[..at].contains(&names[at])), "{names:?}");
-    assert_eq!(Method::default(), Method::Adaptive);
-}
-
 /// Gaps of all sizes, most of them such that spinning pays.
 fn gaps() -> impl Strategy<Value = Vec<Duration>> {
     let gap = prop_oneof![4 => 0..80_u64, 1 => 80..2_000_u64, 1 => 2_000..50_000_u64];

@@ -7,13 +7,12 @@ use std::sync::atomic::AtomicUsize;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use tabane_config::problem::quoted;
+use tabane_config::problem::{BadInput, quoted};
 use ureq::Agent;
 use ureq::http::Uri;
 use ureq::tls::{Certificate, ClientCert, PemItem, PrivateKey, RootCerts, TlsConfig, parse_pem};
 
 use super::{ANSWER_WAIT, Etcd};
-use crate::Error;
 
 /// Time until a member counts as out of reach.
 const CONNECT_WAIT: Duration = Duration::from_secs(3);
@@ -31,16 +30,13 @@ pub struct Access {
     pub ca: Option<PathBuf>,
     /// This program's certificate, and its key.
     pub certificate: Option<(PathBuf, PathBuf)>,
-    /// Who asks.
     pub login: Option<Login>,
 }
 
 /// A user of etcd.
 #[derive(Clone)]
 pub struct Login {
-    /// Its name.
     pub user: String,
-    /// Its password.
     pub password: String,
 }
 
@@ -52,7 +48,7 @@ impl Access {
     }
 
     /// The client; `prefix` is used where no URL has one.
-    pub fn client(self, prefix: &str) -> Result<Etcd, Error> {
+    pub fn client(self, prefix: &str) -> anyhow::Result<Etcd> {
         let (mut members, mut paths) = (Vec::new(), Vec::new());
         for url in &self.urls {
             let (member, path) = split(url)?;
@@ -60,9 +56,7 @@ impl Access {
             paths.push(path);
         }
         if paths.windows(2).any(|two| two[0] != two[1]) {
-            return Err(Error::Refused(
-                "--etcd: the URLs differ in their paths; allowed: one prefix".to_owned(),
-            ));
+            return Err(BadInput::new("--etcd: the URLs differ in their paths; allowed: one prefix").into());
         }
         let path = paths.pop().unwrap_or_default();
         let path = path.trim_end_matches('/');
@@ -78,7 +72,7 @@ impl Access {
     }
 }
 
-fn agent(access: &Access) -> Result<Agent, Error> {
+fn agent(access: &Access) -> anyhow::Result<Agent> {
     let mut config = Agent::config_builder()
         .http_status_as_error(false)
         .max_redirects(0)
@@ -91,28 +85,27 @@ fn agent(access: &Access) -> Result<Agent, Error> {
     Ok(config.build().new_agent())
 }
 
-/// The member and the path of a URL.
-fn split(url: &str) -> Result<(String, String), Error> {
-    let wrong = |why: &str| Error::Refused(format!("--etcd {}: {why}; allowed: {URL_ALLOWED}", quoted(url)));
+fn split(url: &str) -> anyhow::Result<(String, String)> {
+    let wrong = |why: &str| BadInput::new(format!("--etcd {}: {why}; allowed: {URL_ALLOWED}", quoted(url)));
     let uri: Uri = url.parse().map_err(|_| wrong("no URL"))?;
     let scheme = uri.scheme_str().filter(|scheme| ["http", "https"].contains(scheme));
     let (Some(scheme), Some(authority)) = (scheme, uri.authority()) else {
-        return Err(wrong("no URL of etcd"));
+        return Err(wrong("no URL of etcd").into());
     };
     if authority.as_str().contains('@') || uri.query().is_some() {
-        return Err(wrong("it has a user, or something behind `?`"));
+        return Err(wrong("it has a user, or something behind `?`").into());
     }
     if uri.path().len() > PREFIX_MAX {
-        return Err(wrong("the prefix is longer than 256 bytes"));
+        return Err(wrong("the prefix is longer than 256 bytes").into());
     }
     Ok((format!("{scheme}://{authority}"), uri.path().to_owned()))
 }
 
 /// TLS with the primitives that cells are sealed with, trusting those whom the user names and nobody else.
-fn tls(access: &Access) -> Result<TlsConfig, Error> {
+fn tls(access: &Access) -> anyhow::Result<TlsConfig> {
     let Some(ca) = &access.ca else {
         let allowed = "--ca FILE with the certificates of those who vouch for etcd, such as /etc/ssl/certs/ca-certificates.crt";
-        return Err(Error::Refused(format!("--etcd https://…: nobody is trusted; allowed: {allowed}")));
+        return Err(BadInput::new(format!("--etcd https://…: nobody is trusted; allowed: {allowed}")).into());
     };
     let roots = certificates("--ca", ca)?;
     let client = match &access.certificate {
@@ -129,29 +122,29 @@ fn tls(access: &Access) -> Result<TlsConfig, Error> {
         .build())
 }
 
-fn certificates(flag: &str, path: &Path) -> Result<Vec<Certificate<'static>>, Error> {
+fn certificates(flag: &str, path: &Path) -> anyhow::Result<Vec<Certificate<'static>>> {
     let items = pem(flag, path)?.into_iter();
     let found: Vec<_> = items
         .filter_map(|item| if let PemItem::Certificate(found) = item { Some(found) } else { None })
         .collect();
-    if found.is_empty() { Err(unusable(flag, path, "no certificate in it")) } else { Ok(found) }
+    if found.is_empty() { Err(unusable(flag, path, "no certificate in it").into()) } else { Ok(found) }
 }
 
-fn private_key(path: &Path) -> Result<PrivateKey<'static>, Error> {
+fn private_key(path: &Path) -> anyhow::Result<PrivateKey<'static>> {
     let flag = "--cert-key";
     let mut items = pem(flag, path)?.into_iter();
     let found = items.find_map(|item| if let PemItem::PrivateKey(found) = item { Some(found) } else { None });
-    found.ok_or_else(|| unusable(flag, path, "no key in it"))
+    found.ok_or_else(|| unusable(flag, path, "no key in it").into())
 }
 
-fn pem(flag: &str, path: &Path) -> Result<Vec<PemItem<'static>>, Error> {
+fn pem(flag: &str, path: &Path) -> anyhow::Result<Vec<PemItem<'static>>> {
     let text = fs::read(path).map_err(|error| unusable(flag, path, &error.to_string()))?;
     let items: Result<Vec<_>, _> = parse_pem(&text).collect();
-    items.map_err(|error| unusable(flag, path, &error.to_string()))
+    items.map_err(|error| unusable(flag, path, &error.to_string()).into())
 }
 
-fn unusable(flag: &str, path: &Path, why: &str) -> Error {
-    Error::Refused(format!("{flag} {}: {why}; allowed: a file of PEM", path.display()))
+fn unusable(flag: &str, path: &Path, why: &str) -> BadInput {
+    BadInput::new(format!("{flag} {}: {why}; allowed: a file of PEM", path.display()))
 }
 
 /// Keeps the password out of logs.

@@ -32,7 +32,6 @@ const ANY_BIT: u32 = libc::BPF_JMP | libc::BPF_JSET | libc::BPF_K;
 /// Which packets.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Wanted {
-    /// All.
     Everything,
     /// One in so many, drawn by chance; a power of two.
     OneIn(u32),

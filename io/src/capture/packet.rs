@@ -24,15 +24,11 @@ const CAST: usize = size_of::<tpacket3_hdr>() + offset_of!(sockaddr_ll, sll_pktt
 /// Whom a packet was for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cast {
-    /// This host.
     Host,
-    /// Everybody.
     Broadcast,
-    /// A group.
     Multicast,
     /// Another host, while the NIC takes packets for all.
     Other,
-    /// This host sent it.
     Sent,
 }
 
@@ -41,7 +37,6 @@ pub enum Cast {
 pub struct Packet<'a> {
     /// When, since the beginning of 1970, by the wall clock.
     pub at: Duration,
-    /// Whom it was for, and whether this host sent it.
     pub cast: Cast,
     /// Its length on the way, in bytes, without [`Self::tag`].
     pub length: u32,

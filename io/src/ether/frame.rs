@@ -25,7 +25,6 @@ pub(super) fn cell_length(head: [u8; HEAD], port: u16, room: usize) -> Option<us
     (u16::from_be_bytes([a, b]) == port && (1..=room).contains(&length)).then_some(length)
 }
 
-/// An Ethernet header.
 pub fn ethernet(to: Mac, from: Mac) -> [u8; ETHERNET] {
     let mut header = [0; ETHERNET];
     header[..6].copy_from_slice(&to);
@@ -40,7 +39,6 @@ pub fn ethernet(to: Mac, from: Mac) -> [u8; ETHERNET] {
 // The core knows where a peer is by a socket address, which it compares and hands back. Slots of memory have addresses
 // in the same range ([`crate::mem`]) with another word before them.
 
-/// An Ethernet address.
 pub type Mac = [u8; 6];
 
 /// Where greetings to everyone go: a group address of local administration ("taban" behind its flags).

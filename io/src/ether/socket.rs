@@ -35,7 +35,6 @@ impl CellSocket {
         Ok(opened)
     }
 
-    /// A socket that another process has opened.
     pub(super) fn adopt(socket: OwnedFd) -> Self {
         Self(socket.into())
     }
@@ -156,7 +155,6 @@ struct Frame {
 }
 
 impl Stage {
-    /// With room for frames of a NIC of this MTU.
     pub(super) fn new(mtu: usize) -> Self {
         let frames = [Frame { length: 0, from: address_of([0; 6], 0) }; BATCH];
         Self { bytes: vec![0; BATCH * mtu].into(), stride: mtu, frames, next: 0, end: 0 }
@@ -261,7 +259,6 @@ impl Stage {
 /// The most cells in one buffer, as with UDP.
 const CELLS_MAX: usize = 128;
 
-/// Buffers that are being filled.
 pub(super) struct Coalescer<'a, 'b> {
     buffers: &'a mut [ReceiveBuffer<'b>],
     /// Buffers in use; the last of them may take more.

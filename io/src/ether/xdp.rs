@@ -63,7 +63,6 @@ pub(super) struct Xdp {
     place: Place,
     /// The NIC's address; frames leave under it.
     pub(super) mac: Mac,
-    /// Free frames to send from.
     free: Vec<usize>,
     /// For each frame, bytes in it that have not left; 0: it is free.
     under_way: Box<[u32]>,
@@ -137,7 +136,6 @@ impl Xdp {
         self.completions.method()
     }
 
-    /// Counters of that.
     pub(super) fn completed(&self) -> Counters {
         self.completions.counters()
     }

@@ -23,16 +23,13 @@ pub struct NicDetail {
     pub master: Option<u32>,
     /// Where its hardware is on its bus, such as `0000:01:00.0` (since Linux 5.14).
     pub bus_name: Option<String>,
-    /// What it has counted.
     pub statistics: NicStatistics,
-    /// Its addresses.
     pub addresses: Vec<NicAddress>,
 }
 
 /// A device that another stands on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Parent {
-    /// Its interface index.
     pub index: u32,
     /// Its network namespace, when that is another one: the number that this one gives it.
     pub namespace: Option<i32>,

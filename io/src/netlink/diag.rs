@@ -1,26 +1,27 @@
 //! The sockets of this network namespace, as the kernel describes them (`NETLINK_SOCK_DIAG`): whose buffers are how
-//! full, and what TCP waits for.
+//! full, and what TCP waits for. And the way by which packets would leave.
 //!
 //! Source: `sock_diag(7)`, `struct tcp_info` in `include/uapi/linux/tcp.h` of Linux 6.18. An older kernel knows less of
 //! it: what it does not tell counts as zero.
 
 use std::io;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
-use netlink_packet_core::NLM_F_DUMP;
+use netlink_packet_core::{NLM_F_ACK, NLM_F_DUMP};
+use netlink_packet_route::route::{RouteAddress, RouteAttribute, RouteMessage};
+use netlink_packet_route::{AddressFamily, RouteNetlinkMessage};
 use netlink_packet_sock_diag::SockDiagMessage;
 use netlink_packet_sock_diag::constants::{AF_INET, AF_INET6, IPPROTO_TCP, IPPROTO_UDP};
 use netlink_packet_sock_diag::inet::nlas::Nla;
 use netlink_packet_sock_diag::inet::{ExtensionFlags, InetRequest, InetResponse, SocketId, StateFlags};
-use netlink_sys::protocols::NETLINK_SOCK_DIAG;
+use netlink_sys::protocols::{NETLINK_ROUTE, NETLINK_SOCK_DIAG};
 
 use super::exchange;
 
 /// A socket of UDP or TCP.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SocketState {
-    /// Its own end.
     pub local: SocketAddr,
     /// The other end; of no address: it has none.
     pub remote: SocketAddr,
@@ -45,40 +46,24 @@ pub struct SocketState {
 /// What TCP knows of a connection. Times and bytes count since it began.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct TcpState {
-    /// Whether the latest measured rate was limited by the program that sends.
-    pub is_application_limited: bool,
     /// Bytes that were acknowledged.
     pub bytes_acked: u64,
     /// Bytes received.
     pub bytes_received: u64,
     /// Bytes that the program has written and that were not sent yet.
     pub not_sent: u32,
-    /// How long something was on its way or waited.
-    pub busy: Duration,
-    /// For how much of that the receiver's window let nothing leave.
+    /// How long the receiver's window let nothing leave.
     pub window_limited: Duration,
-    /// For how much of that the send buffer had no room for more.
+    /// How long the send buffer had no room for more.
     pub buffer_limited: Duration,
-    /// Segments sent a second time.
-    pub retransmitted: u32,
-    /// Congestion window, in segments.
-    pub congestion_window: u32,
-    /// Length of a segment, in bytes.
-    pub segment: u32,
-    /// Round trip, smoothed.
-    pub round_trip: Duration,
     /// What the other end lets this one send, in bytes (since Linux 6.2).
     pub send_window: u32,
-    /// What this end lets the other one send, in bytes (since Linux 6.2).
-    pub receive_window: u32,
 }
 
-/// The established connections of TCP.
 pub fn tcp_sockets() -> io::Result<Vec<SocketState>> {
     sockets(IPPROTO_TCP, &StateFlags::ESTABLISHED)
 }
 
-/// The sockets of UDP.
 pub fn udp_sockets() -> io::Result<Vec<SocketState>> {
     sockets(IPPROTO_UDP, &StateFlags::all())
 }
@@ -128,7 +113,6 @@ fn described(socket: &InetResponse) -> SocketState {
 impl TcpState {
     /// Reads `struct tcp_info`.
     fn parse(bytes: &[u8]) -> Self {
-        let byte = |at: usize| bytes.get(at).copied().unwrap_or(0);
         let word = |at: usize| {
             bytes.get(at..at + 4).and_then(|word| word.try_into().ok()).map_or(0, u32::from_ne_bytes)
         };
@@ -136,30 +120,51 @@ impl TcpState {
             bytes.get(at..at + 8).and_then(|long| long.try_into().ok()).map_or(0, u64::from_ne_bytes)
         };
         let micros = |at: usize| Duration::from_micros(long(at));
-        // A bit field: the first bit of the byte as the machine orders them.
-        let first_bit = if cfg!(target_endian = "big") { 0x80 } else { 1 };
         Self {
-            is_application_limited: byte(7) & first_bit != 0,
-            segment: word(16),
-            round_trip: Duration::from_micros(word(68).into()),
-            congestion_window: word(80),
-            retransmitted: word(100),
             bytes_acked: long(120),
             bytes_received: long(128),
             not_sent: word(144),
-            busy: micros(168),
             window_limited: micros(176),
             buffer_limited: micros(184),
             send_window: word(228),
-            receive_window: word(232),
         }
     }
+}
+
+/// Index of the NIC by which a packet from `source` to `destination` would leave; `None`: there is no route.
+pub fn route_to(destination: IpAddr, source: IpAddr) -> io::Result<Option<u32>> {
+    let mut message = RouteMessage::default();
+    let (family, bits) =
+        if destination.is_ipv4() { (AddressFamily::Inet, 32) } else { (AddressFamily::Inet6, 128) };
+    message.header.address_family = family;
+    (message.header.destination_prefix_length, message.header.source_prefix_length) = (bits, bits);
+    message.attributes = vec![
+        RouteAttribute::Destination(RouteAddress::from(destination)),
+        RouteAttribute::Source(RouteAddress::from(source)),
+    ];
+    // Without the flag of a dump there is one answer, and an acknowledgement ends it.
+    let answers = exchange(NETLINK_ROUTE, RouteNetlinkMessage::GetRoute(message), NLM_F_ACK);
+    let answers = match answers {
+        Err(error) if matches!(error.raw_os_error(), Some(libc::ENETUNREACH | libc::EHOSTUNREACH)) => {
+            return Ok(None);
+        }
+        answers => answers?,
+    };
+    Ok(answers.iter().find_map(|answer| match answer {
+        RouteNetlinkMessage::NewRoute(route) => {
+            route.attributes.iter().find_map(|attribute| match attribute {
+                RouteAttribute::Oif(index) => Some(*index),
+                _ => None,
+            })
+        }
+        _ => None,
+    }))
 }
 
 #[cfg(test)]
 mod tests {
     use std::io::{Read, Write};
-    use std::net::{TcpListener, TcpStream, UdpSocket};
+    use std::net::{Ipv4Addr, TcpListener, TcpStream, UdpSocket};
 
     use super::*;
 
@@ -175,7 +180,7 @@ mod tests {
         let described = sockets.iter().find(|socket| socket.local == own).unwrap();
         let tcp = described.tcp.unwrap();
         assert_eq!(described.remote, client.peer_addr().unwrap());
-        assert!(tcp.segment > 500 && described.receive_buffer > 0, "{described:?}");
+        assert!(tcp.send_window > 500 && described.receive_buffer > 0, "{described:?}");
         let far = sockets.iter().find(|socket| socket.remote == own).unwrap();
         assert_eq!(far.tcp.unwrap().bytes_received, 1000);
     }
@@ -193,9 +198,16 @@ mod tests {
     #[test]
     fn an_older_kernel_tells_less() {
         assert_eq!(TcpState::parse(&[]), TcpState::default());
-        let mut bytes = vec![0; 20];
-        (bytes[7], bytes[16]) = (1, 200);
+        let mut bytes = vec![0; 148];
+        bytes[144] = 200;
         let state = TcpState::parse(&bytes);
-        assert_eq!((state.segment.to_ne_bytes()[0], state.busy), (200, Duration::ZERO));
+        assert_eq!((state.not_sent.to_ne_bytes()[0], state.window_limited), (200, Duration::ZERO));
+    }
+
+    #[test]
+    fn the_way_to_this_machine_is_loopback() {
+        let own = IpAddr::V4(Ipv4Addr::LOCALHOST);
+        let lo = crate::netlink::nic("lo").unwrap().index;
+        assert_eq!(route_to(own, own).unwrap(), Some(lo));
     }
 }

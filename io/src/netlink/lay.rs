@@ -20,8 +20,7 @@ const IFLA_BRPORT_STATE: u16 = 1;
 pub fn add_cable(near: &str, far: &str, namespace: impl AsFd) -> Result<(), NetlinkError> {
     let mut peer = named(far);
     peer.attributes.push(LinkAttribute::NetNsFd(namespace.as_fd().as_raw_fd()));
-    add(named(near), InfoKind::Veth, InfoData::Veth(InfoVeth::Peer(peer)))
-        .map_err(|error| NetlinkError::new("lay a cable", error))
+    add("lay a cable", named(near), InfoKind::Veth, InfoData::Veth(InfoVeth::Peer(peer)))
 }
 
 /// Makes a bridge, up, whose ports forward at once, and all that is sent to groups.
@@ -34,8 +33,7 @@ pub fn add_bridge(name: &str) -> Result<(), NetlinkError> {
         InfoBridge::ForwardDelay(0),
         InfoBridge::MulticastSnooping(false),
     ];
-    add(bridge, InfoKind::Bridge, InfoData::Bridge(settings))
-        .map_err(|error| NetlinkError::new("make a bridge", error))
+    add("make a bridge", bridge, InfoKind::Bridge, InfoData::Bridge(settings))
 }
 
 /// Makes the device a port of the bridge of this index.
@@ -43,8 +41,7 @@ pub fn plug(index: u32, bridge: u32) -> Result<(), NetlinkError> {
     let mut message = LinkMessage::default();
     message.header.index = index;
     message.attributes.push(LinkAttribute::Controller(bridge));
-    change(RouteNetlinkMessage::SetLink(message), 0)
-        .map_err(|error| NetlinkError::new("plug a device into a bridge", error))
+    change("plug a device into a bridge", RouteNetlinkMessage::SetLink(message), 0)
 }
 
 /// Has the bridge's port of this index pass frames, or swallow all in both directions; carrier stays. It takes a message of the
@@ -55,11 +52,15 @@ pub fn set_port(index: u32, passes: bool) -> Result<(), NetlinkError> {
     let mut message = LinkMessage::default();
     (message.header.interface_family, message.header.index) = (AddressFamily::Bridge, index);
     message.attributes.push(LinkAttribute::ProtoInfoBridge(vec![state]));
-    change(RouteNetlinkMessage::SetLink(message), 0)
-        .map_err(|error| NetlinkError::new("set the state of a bridge's port", error))
+    change("set the state of a bridge's port", RouteNetlinkMessage::SetLink(message), 0)
 }
 
-fn add(mut message: LinkMessage, kind: InfoKind, data: InfoData) -> std::io::Result<()> {
+fn add(
+    action: &'static str,
+    mut message: LinkMessage,
+    kind: InfoKind,
+    data: InfoData,
+) -> Result<(), NetlinkError> {
     message.attributes.push(LinkAttribute::LinkInfo(vec![LinkInfo::Kind(kind), LinkInfo::Data(data)]));
-    change(RouteNetlinkMessage::NewLink(message), NLM_F_CREATE | NLM_F_EXCL)
+    change(action, RouteNetlinkMessage::NewLink(message), NLM_F_CREATE | NLM_F_EXCL)
 }

@@ -18,17 +18,10 @@ pub enum NicEvent {
     /// The NIC appeared or changed; this is its state now, `link_local` left out.
     Changed(Nic),
     /// The NIC was removed or moved to another namespace.
-    Gone {
-        /// Its interface index.
-        index: u32,
-        /// Its name.
-        name: String,
-    },
+    Gone { index: u32, name: String },
     /// An address of the NIC appeared, became usable or went.
     Address {
-        /// The NIC's interface index.
         index: u32,
-        /// The address.
         address: IpAddr,
         /// Whether it went.
         gone: bool,

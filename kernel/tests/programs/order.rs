@@ -12,7 +12,6 @@ use tabane_kernel::ReorderCounts;
 use crate::world::Model;
 use crate::world::{Arrival, MS, World};
 
-/// Superframes of a world.
 const SUPERFRAMES: u64 = 3_000;
 /// As `programs/layout.h` has it.
 const ORDERED: u32 = 1 << 31;

@@ -106,7 +106,6 @@ pub(crate) fn follows_links() -> Result<()> {
     Ok(())
 }
 
-/// The links of so many frames of one flow.
 fn links_of_frames(kernel_path: &KernelPath, frames: usize) -> Result<Vec<u16>> {
     (0..frames).map(|_| Ok(link_of(&run(kernel_path, Which::Send, &own(true, 1000))?.1))).collect()
 }
@@ -221,7 +220,6 @@ fn in_turn(received: bool) -> KernelPeer {
     peer_by(Choosing::Senders { newcomers, received }, [0; 2])
 }
 
-/// A datagram of a flow, and one that answers it.
 fn flow(is_ipv4: bool, port: u16) -> [Vec<u8>; 2] {
     let mut frame = own(is_ipv4, 100);
     let at = ports(is_ipv4);
@@ -244,7 +242,6 @@ fn send(kernel_path: &KernelPath, frame: &[u8]) -> Result<u16> {
     Ok(link_of(&frame))
 }
 
-/// All senders that have a link.
 fn seated(kernel_path: &KernelPath) -> Vec<(usize, Seat, Volume)> {
     let seat = |sender| kernel_path.sender(sender).map(|(seat, volume)| (sender, seat, volume));
     (0..SENDERS).filter_map(seat).collect()

@@ -9,7 +9,6 @@ use tabane_proto::{Choosing, KernelEnd, KernelOrder, KernelPath as PeerPath, Ker
 
 /// Loopback, the only interface that a program is run at without saying so.
 pub(crate) const LOOPBACK: u32 = 1;
-/// UDP port of the bundle.
 pub(crate) const PORT: u16 = 4790;
 /// Largest packet of links.
 pub(crate) const MTU: u32 = 1500;
@@ -27,7 +26,6 @@ pub(crate) fn end(link: u16, host: u16) -> KernelEnd {
     KernelEnd { mac: [0; 6], address, port: PORT, orders: false }
 }
 
-/// A link at loopback.
 pub(crate) fn link(number: u16) -> Link {
     Link { ifindex: LOOPBACK, mtu: MTU, end: end(number, 1) }
 }
@@ -46,7 +44,6 @@ pub(crate) fn with_peer() -> Result<KernelPath, tabane_kernel::Error> {
     Ok(kernel_path)
 }
 
-/// A peer on both links.
 pub(crate) fn peer() -> KernelPeer {
     let path = |link: u8| {
         let delay = Duration::ZERO;

@@ -63,7 +63,6 @@ pub(crate) struct Line {
     /// Time that it takes for a byte, and what the program is told of it.
     byte: u64,
     told: u64,
-    /// When it is free.
     free: u64,
     /// When it begins to swallow all that it is given, which nobody is told.
     pub(crate) dies: u64,

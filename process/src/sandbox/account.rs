@@ -16,15 +16,11 @@ const NOBODY: &str = "nobody";
 pub struct Group {
     /// Its name, for those who are no members.
     pub name: String,
-    /// Its number.
     pub gid: u32,
 }
 
-/// Which user a process becomes.
 pub enum Account {
-    /// Another user.
     Other {
-        /// Which one.
         user: User,
         /// Whether the configuration names it. The usual user may be missing, a named one may not.
         named: bool,

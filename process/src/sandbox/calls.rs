@@ -113,7 +113,6 @@ const CONTROLS: &[u64] =
 /// Whose calls are listed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Program {
-    /// A running bundle.
     Bundle {
         /// Whether links of Ethernet frames may be opened later.
         frames: bool,

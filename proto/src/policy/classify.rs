@@ -28,30 +28,17 @@ pub(crate) fn source(frame: &[u8]) -> Option<Mac> {
     frame.get(6..)?.first_chunk().copied()
 }
 
-/// The headers that make a flow, named as bonding's `xmit_hash_policy`. For a frame without some of them those count that
-/// it has.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum HashLayers {
-    /// MAC addresses and type.
-    Layer2,
-    /// Those and IP addresses.
-    Layer23,
-    /// IP addresses, protocol and ports.
-    #[default]
-    Layer34,
-}
-
-impl HashLayers {
-    /// All choices.
-    pub const ALL: [Self; 3] = [Self::Layer2, Self::Layer23, Self::Layer34];
-
-    /// The name in files and flags.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Layer2 => "layer2",
-            Self::Layer23 => "layer2+3",
-            Self::Layer34 => "layer3+4",
-        }
+crate::choices! {
+    /// The headers that make a flow, named as bonding's `xmit_hash_policy`. For a frame without some of them those count
+    /// that it has.
+    pub HashLayers {
+        /// MAC addresses and type.
+        Layer2 = "layer2",
+        /// Those and IP addresses.
+        Layer23 = "layer2+3",
+        /// IP addresses, protocol and ports.
+        #[default]
+        Layer34 = "layer3+4",
     }
 }
 

@@ -26,9 +26,8 @@ pub(in crate::doctor) fn gather(
     let arrives = |link: &Link| heard.is_some_and(|heard| heard.reaches(link, after.workers));
     let mut paths = Vec::new();
     for peer in &after.peers {
-        let earlier = before.peers.iter().find(|other| other.node == peer.node);
         for path in &peer.paths {
-            let earlier = earlier.and_then(|peer| peer.paths.iter().find(|other| other.link == path.link));
+            let earlier = before.path(&peer.node, path.link);
             let Some(link) = link_of(path.own_link()) else { continue };
             let mut facts = between(earlier.unwrap_or(path), path, &peer.name, after);
             (facts.arrives, facts.port) = (arrives(link), link.port);

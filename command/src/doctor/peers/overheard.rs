@@ -16,7 +16,6 @@ pub(in crate::doctor) struct Ears(BTreeMap<String, Ear>);
 /// What they heard.
 #[derive(Clone, Debug, Default)]
 pub(in crate::doctor) struct Overheard {
-    /// By NIC.
     heard: BTreeMap<String, BTreeSet<overhear::Heard>>,
     /// Addresses of this machine: what it says itself comes back where NICs share a segment.
     own: BTreeSet<IpAddr>,
@@ -25,13 +24,12 @@ pub(in crate::doctor) struct Overheard {
 impl Ears {
     /// Listens at the NICs of a running bundle; `None`: there is none, or this user may not.
     pub(in crate::doctor) fn open(subject: &Subject) -> Option<Self> {
-        subject.bundle()?;
+        subject.bundle.as_ref()?;
         let ears: BTreeMap<_, _> =
             subject.nics().into_iter().filter_map(|nic| Some((nic.clone(), Ear::open(&nic).ok()?))).collect();
         (!ears.is_empty()).then_some(Self(ears))
     }
 
-    /// What they have heard so far.
     pub(in crate::doctor) fn heard(self) -> Overheard {
         let details = netlink::nic_details().unwrap_or_default();
         let own = details.iter().flat_map(|detail| &detail.addresses).map(|own| own.address).collect();
@@ -41,7 +39,6 @@ impl Ears {
 }
 
 impl Overheard {
-    /// The greetings to the group at these links.
     pub(super) fn greetings(&self, links: &[&Link], workers: u32) -> Heard {
         let mut found = Heard::default();
         for link in links {

@@ -8,7 +8,6 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 /// Where Ethernet's type stands, and VLAN tags before it.
 const TYPE: usize = 12;
 const VLAN: [u16; 2] = [0x8100, 0x88a8];
-/// Tags that are looked behind.
 const TAGS_MAX: usize = 2;
 const IPV4: u16 = 0x0800;
 const ARP: u16 = 0x0806;
@@ -25,7 +24,6 @@ pub(crate) enum Flow {
     Ip {
         /// On this side of the device, then on the other.
         ends: [End; 2],
-        /// Number of the protocol.
         protocol: u8,
     },
     /// All that is no IP, by Ethernet's type.
@@ -86,7 +84,6 @@ impl fmt::Display for End {
     }
 }
 
-/// What the beginning of a frame says.
 pub(crate) struct Head {
     pub(crate) flow: Flow,
     /// The data of TCP in it, if it has any.
@@ -100,40 +97,47 @@ pub(crate) struct Data {
     pub(super) end: u32,
 }
 
+/// A packet of IP.
+struct Packet<'a> {
+    /// Source and destination.
+    addresses: [IpAddr; 2],
+    protocol: u8,
+    /// What stands behind the headers of IP; `None`: it is a fragment, and not the first.
+    body: Option<&'a [u8]>,
+}
+
 /// What the beginning of a frame says that has so many bytes, and that this side has sent, or received.
 pub(crate) fn head(frame: &[u8], length: u32, sent: bool) -> Head {
-    Head { flow: flow(frame, sent), data: data(frame, length) }
-}
-
-/// The data of TCP in a frame.
-fn data(frame: &[u8], length: u32) -> Option<Data> {
     let (kind, packet) = behind_tags(frame);
-    let header = match kind {
-        IPV4 if *packet.get(9)? == TCP && half(packet, 6)? & 0x1fff == 0 => usize::from(packet[0] & 0x0f) * 4,
-        IPV6 if *packet.get(6)? == TCP => 40,
-        _ => return None,
-    };
-    let segment = packet.get(header..)?;
-    let begin = u32::from_be_bytes(*segment.get(4..)?.first_chunk()?);
-    let own = usize::from(segment.get(12)? >> 4) * 4;
-    let before = frame.len() - packet.len() + header + own;
-    let bytes = length.checked_sub(u32::try_from(before).ok()?)?;
-    (bytes > 0).then_some(Data { end: begin.wrapping_add(bytes) })
-}
-
-/// The flow of a frame that this side has sent, or received.
-fn flow(frame: &[u8], sent: bool) -> Flow {
-    let (kind, body) = behind_tags(frame);
-    let found = match kind {
-        IPV4 => ipv4(body),
-        IPV6 => ipv6(body),
+    let packet = match kind {
+        IPV4 => ipv4(packet),
+        IPV6 => ipv6(packet),
         _ => None,
     };
-    match found {
-        Some(([source, target], protocol)) => {
-            Flow::Ip { ends: if sent { [source, target] } else { [target, source] }, protocol }
-        }
-        None => Flow::Type(kind),
+    let Some(packet) = packet else { return Head { flow: Flow::Type(kind), data: None } };
+    let mut ends = packet.ends();
+    if !sent {
+        ends.reverse();
+    }
+    Head { flow: Flow::Ip { ends, protocol: packet.protocol }, data: packet.data(frame.len(), length) }
+}
+
+impl Packet<'_> {
+    /// Where it comes from, and where it goes.
+    fn ends(&self) -> [End; 2] {
+        let body = self.body.filter(|_| matches!(self.protocol, TCP | UDP | SCTP));
+        [0, 1]
+            .map(|end| End { address: self.addresses[end], port: body.and_then(|body| half(body, 2 * end)) })
+    }
+
+    /// The data of TCP in it, in a frame of `length` bytes of which `kept` are known.
+    fn data(&self, kept: usize, length: u32) -> Option<Data> {
+        let segment = self.body.filter(|_| self.protocol == TCP)?;
+        let begin = u32::from_be_bytes(*segment.get(4..)?.first_chunk()?);
+        let own = usize::from(segment.get(12)? >> 4) * 4;
+        let before = kept - segment.len() + own;
+        let bytes = length.checked_sub(u32::try_from(before).ok()?)?;
+        (bytes > 0).then_some(Data { end: begin.wrapping_add(bytes) })
     }
 }
 
@@ -149,36 +153,23 @@ fn behind_tags(frame: &[u8]) -> (u16, &[u8]) {
     (half(frame, at).unwrap_or(0), frame.get(at + 2..).unwrap_or_default())
 }
 
-fn ipv4(packet: &[u8]) -> Option<([End; 2], u8)> {
-    let protocol = *packet.get(9)?;
-    let length = usize::from(packet.first()? & 0x0f) * 4;
-    let address = |at: usize| -> Option<IpAddr> {
-        let bytes: [u8; 4] = *packet.get(at..)?.first_chunk()?;
-        Some(Ipv4Addr::from(bytes).into())
-    };
-    // Of a fragment only the first has ports.
-    let is_first = half(packet, 6)? & 0x1fff == 0;
-    ends([address(12)?, address(16)?], protocol, packet.get(length..).filter(|_| is_first))
+fn ipv4(packet: &[u8]) -> Option<Packet<'_>> {
+    let header = packet.first_chunk::<20>()?;
+    let address = |at: usize| Some(Ipv4Addr::from(*header[at..].first_chunk::<4>()?).into());
+    let is_first = half(header, 6)? & 0x1fff == 0;
+    let body = packet.get(usize::from(header[0] & 0x0f) * 4..).filter(|_| is_first);
+    Some(Packet { addresses: [address(12)?, address(16)?], protocol: header[9], body })
 }
 
-fn ipv6(packet: &[u8]) -> Option<([End; 2], u8)> {
-    let address = |at: usize| -> Option<IpAddr> {
-        let bytes: [u8; 16] = *packet.get(at..)?.first_chunk()?;
-        Some(Ipv6Addr::from(bytes).into())
-    };
+fn ipv6(packet: &[u8]) -> Option<Packet<'_>> {
+    let (header, mut body) = packet.split_first_chunk::<40>()?;
+    let address = |at: usize| Some(Ipv6Addr::from(*header[at..].first_chunk::<16>()?).into());
+    let mut protocol = header[6];
     // What groups say to each other (MLD) stands behind options for each hop.
-    let (mut protocol, mut body) = (*packet.get(6)?, packet.get(40..)?);
     if let (0, [next, length, ..]) = (protocol, body) {
         (protocol, body) = (*next, body.get(8 * (usize::from(*length) + 1)..).unwrap_or_default());
     }
-    ends([address(8)?, address(24)?], protocol, Some(body))
-}
-
-fn ends(addresses: [IpAddr; 2], protocol: u8, body: Option<&[u8]>) -> Option<([End; 2], u8)> {
-    let has_ports = matches!(protocol, TCP | UDP | SCTP);
-    let port = |at: usize| body.filter(|_| has_ports).and_then(|body| half(body, at));
-    let [source, target] = addresses;
-    Some(([End { address: source, port: port(0) }, End { address: target, port: port(2) }], protocol))
+    Some(Packet { addresses: [address(8)?, address(24)?], protocol, body: Some(body) })
 }
 
 fn half(bytes: &[u8], at: usize) -> Option<u16> {
@@ -216,6 +207,10 @@ pub(super) mod tests {
         frame
     }
 
+    fn flow(frame: &[u8], sent: bool) -> Flow {
+        head(frame, 0, sent).flow
+    }
+
     #[test]
     fn flows_are_named_from_this_side() {
         let frame = tcp([10, 0, 0, 1], 5000, [10, 0, 0, 2], 443, 0, 0);
@@ -229,6 +224,7 @@ pub(super) mod tests {
     #[test]
     fn data_of_tcp_are_found() {
         let frame = tcp([10, 0, 0, 1], 5000, [10, 0, 0, 2], 443, u32::MAX, 100);
+        let data = |frame: &[u8], length| head(frame, length, true).data;
         assert_eq!(data(&frame[..60], 154), Some(Data { end: 99 }), "of a frame that is not kept whole");
         assert_eq!(data(&frame, 54), None, "an acknowledgement");
         assert_eq!(data(&udp([10, 0, 0, 1], 5000, [10, 0, 0, 2], 443), 154), None);
@@ -259,7 +255,7 @@ pub(super) mod tests {
             if frame.len() > TYPE + 2 {
                 frame[TYPE..TYPE + 2].copy_from_slice(&[IPV4, IPV6, VLAN[0]][kind].to_be_bytes());
             }
-            let (sent, received) = (head(&frame, 100, true).flow, head(&frame, 100, false).flow);
+            let (sent, received) = (flow(&frame, true), flow(&frame, false));
             if let (Flow::Ip { ends: [here, there], .. }, Flow::Ip { ends, .. }) = (sent, received) {
                 assert_eq!([there, here], ends);
             }

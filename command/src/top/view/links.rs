@@ -16,7 +16,6 @@ const SENTENCES_MAX: usize = 2;
 /// Rows of peers beside the other tables.
 const PEERS_MAX: usize = 4;
 
-/// All links, and something of the rest.
 pub(super) fn overview(page: &mut Page<'_>, picture: &Picture, ui: &Ui) {
     table(page, &ui.sorted(&picture.links), ui, false);
     let peers = picture.peers.len().min(PEERS_MAX);
@@ -31,7 +30,7 @@ pub(super) fn overview(page: &mut Page<'_>, picture: &Picture, ui: &Ui) {
         let mut part =
             Page { area: page.area, at: page.at, palette: page.palette, buffer: &mut *page.buffer };
         part.area.height = part.at + u16::try_from(most).unwrap_or(0) - part.area.y;
-        flows::draw(&mut part, picture, ui, false);
+        flows(&mut part, picture, ui, false);
         page.at = part.at;
     }
     if page.left() >= 3 {
@@ -40,7 +39,6 @@ pub(super) fn overview(page: &mut Page<'_>, picture: &Picture, ui: &Ui) {
     }
 }
 
-/// All paths, and how well the bundle does.
 pub(super) fn paths(page: &mut Page<'_>, picture: &Picture, ui: &Ui) {
     table(page, &ui.sorted(&picture.paths), ui, true);
     page.gap();
@@ -68,7 +66,6 @@ fn table(page: &mut Page<'_>, rows: &[&Row], ui: &Ui, of_paths: bool) {
 }
 
 fn columns(rows: &[&Row], of_paths: bool, order: Order, palette: Palette) -> Vec<Column> {
-    let plain = |text: String| (text, Style::new());
     let rate = |which: fn(Both) -> u64| rows.iter().map(move |row| row.rate.map(|rate| scaled(which(rate))));
     let curve = |which: fn(Both) -> u64| {
         rows.iter().map(|row| row.curve.iter().map(|both| which(*both)).collect()).collect()
@@ -77,29 +74,24 @@ fn columns(rows: &[&Row], of_paths: bool, order: Order, palette: Palette) -> Vec
     let marked = |this: Order, heading: [&'static str; 2]| heading[usize::from(this == order)];
     let mut columns = Vec::new();
     if of_paths {
-        let peers = rows.iter().map(|row| plain(row.peer.clone()));
-        columns.push(Column::words("PEER", 1, peers));
+        columns.push(Column::plain("PEER", 1, rows.iter().map(|row| row.peer.clone())));
     }
     let limits = rows.iter().map(|row| {
         (row.limit.clone(), if row.level == Level::Bad { palette.of(row.level) } else { Style::new() })
     });
     columns.extend([
-        Column::words(
-            marked(Order::Number, ["LINK", "LINK"]),
-            0,
-            rows.iter().map(|row| plain(row.nic.clone())),
-        ),
+        Column::plain("LINK", 0, rows.iter().map(|row| row.nic.clone())),
         Column::words("state", 0, rows.iter().map(|row| (row.state.clone(), palette.of(row.level)))),
         Column::figures(marked(Order::Sent, ["sent", "sent*"]), 0, rate(|both| both.sent)),
         Column::curves("bit/s", 6, curve(|both| both.sent)),
         Column::figures(marked(Order::Received, ["received", "received*"]), 1, rate(|both| both.received)),
         Column::curves("bit/s", 9, curve(|both| both.received)),
         Column::figures("share", 4, rows.iter().map(|row| row.share.map(|share| format!("{share:.0}%")))),
-        Column::figures("rtt", 2, rows.iter().map(|row| row.rtt_words())),
+        Column::figures("rtt", 2, rows.iter().map(|row| row.rtt_us.map(time))),
         Column::figures(
             marked(Order::Loss, ["loss", "loss*"]),
             3,
-            rows.iter().map(|row| Some(row.loss_words())),
+            rows.iter().map(|row| Some(percent(row.loss_percent))),
         ),
         Column::figures("queue", 5, rows.iter().map(|row| row.queued_bytes.map(scaled))),
         Column::figures("skew", 10, rows.iter().map(|row| row.skew_us.map(time))),
@@ -110,20 +102,19 @@ fn columns(rows: &[&Row], of_paths: bool, order: Order, palette: Palette) -> Vec
 }
 
 fn peer_columns(peers: &[Peer]) -> Vec<Column> {
-    let plain = |text: String| (text, Style::new());
     let rate =
         |which: fn(Both) -> u64| peers.iter().map(move |peer| peer.rate.map(|rate| scaled(which(rate))));
     let [up, all] = [0, 1].map(|at: usize| move |peer: &Peer| peer.paths[at]);
     vec![
-        Column::words("PEER", 0, peers.iter().map(|peer| plain(peer.name.clone()))),
-        Column::words("paths", 0, peers.iter().map(|peer| plain(format!("{} of {}", up(peer), all(peer))))),
+        Column::plain("PEER", 0, peers.iter().map(|peer| peer.name.clone())),
+        Column::plain("paths", 0, peers.iter().map(|peer| format!("{} of {}", up(peer), all(peer)))),
         Column::figures("sent", 0, rate(|both| both.sent)),
         Column::figures("received", 1, rate(|both| both.received)),
         Column::figures("rtt", 2, peers.iter().map(|peer| peer.rtt_us.map(time))),
         Column::figures("skew", 3, peers.iter().map(|peer| peer.skew_us.map(time))),
         Column::figures("reorder", 3, peers.iter().map(|peer| peer.reorder_us.map(time))),
-        Column::words("cipher", 4, peers.iter().map(|peer| plain(peer.seal.clone()))),
-        Column::words("node", 5, peers.iter().map(|peer| plain(peer.node.clone()))),
+        Column::plain("cipher", 4, peers.iter().map(|peer| peer.seal.clone())),
+        Column::plain("node", 5, peers.iter().map(|peer| peer.node.clone())),
     ]
 }
 
@@ -136,9 +127,4 @@ fn sign_columns(signs: &[Sign], palette: Palette) -> Vec<Column> {
         Column::words("", 1, signs.iter().map(|sign| (sign.meaning.to_owned(), palette.faint())))
             .stretched(20),
     ]
-}
-
-/// A share of the whole, for the flows.
-pub(super) fn share_of(part: u64, whole: u64) -> String {
-    percent(part as f64 * 100.0 / whole.max(1) as f64)
 }

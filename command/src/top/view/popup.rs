@@ -11,7 +11,6 @@ use crate::top::picture::Picture;
 use crate::top::style::Palette;
 use crate::top::ui::{Popup, Ui};
 
-/// The keys, and what they do.
 const HELP: [(&str, &str); 9] = [
     ("1 2 3 4, Tab", "links, paths, flows, events"),
     ("up, down", "choose a line; PgUp, PgDn, Home, End"),

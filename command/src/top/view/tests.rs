@@ -117,7 +117,6 @@ fn flows() -> Flows {
     Flows::Seen(counted.flows(), 1)
 }
 
-/// A user who looks at this.
 fn with(view: View, popup: Option<Popup>) -> Ui {
     let mut ui = Ui::new();
     (ui.view, ui.popup) = (view, popup);
@@ -137,7 +136,6 @@ fn screen(picture: &Picture, ui: &Ui, [across, down]: [u16; 2]) -> String {
     text
 }
 
-/// Compares a screen with the one that is kept.
 fn assert_screen(name: &str, text: &str) {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/top/view/screens").join(format!("{name}.txt"));
     if std::env::var_os("TABANE_WRITE").is_some() {

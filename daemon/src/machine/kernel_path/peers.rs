@@ -29,11 +29,9 @@ pub(super) struct Peers {
     known: Vec<Known>,
     /// Nothing leaves by programs.
     held: bool,
-    /// When the core is asked next.
     due: Instant,
     /// When the counters were read last.
     counted: Instant,
-    /// Changes that the kernel refused.
     refused: u64,
     events: Arc<EventLog>,
 }
@@ -147,7 +145,6 @@ impl Peers {
         }
     }
 
-    /// An address lives behind a node.
     pub(super) fn learn(&mut self, mac: [u8; 6], node: NodeId) {
         if let Some(number) = self.number(node) {
             let done = self.programs.learn(mac, number);

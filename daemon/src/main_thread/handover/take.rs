@@ -30,7 +30,6 @@ pub(crate) struct Takeover {
     filed: Filed,
 }
 
-/// The open files of one worker.
 pub(crate) struct Share {
     pub(crate) queue: TapQueue,
     pub(crate) sockets: Vec<AnyLink>,
@@ -71,7 +70,6 @@ impl Takeover {
         &self.config
     }
 
-    /// What the file says.
     pub(crate) fn filed(&self) -> Filed {
         self.filed.clone()
     }
@@ -80,7 +78,6 @@ impl Takeover {
         &self.state
     }
 
-    /// What the links run over.
     pub(crate) fn media(&self) -> Result<Vec<Medium>, AskError> {
         let pairs = self.config.links.iter().zip(&self.state.nics);
         let same = |(link, index): (&LinkConfig, &u32)| {
@@ -90,7 +87,6 @@ impl Takeover {
         pairs.map(same).collect()
     }
 
-    /// The open files, sorted by what they are.
     pub(crate) fn files(&mut self) -> anyhow::Result<Files> {
         let config = &self.config;
         let mut files = std::mem::take(&mut self.talk.files).into_iter();

@@ -5,12 +5,11 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, channel};
 use std::thread::JoinHandle;
 
+use tabane_config::Config;
 use tabane_io::Waker;
 
 use super::take::Taken;
 use super::*;
-use crate::worker::Command;
-use crate::worker::workers::Workers;
 
 const SOON: Duration = Duration::from_secs(10);
 
@@ -76,28 +75,20 @@ fn receive_state(talk: &mut Talk) {
     assert_eq!((received.events, talk.files.len()), (state().events, 1));
 }
 
-#[test]
-fn what_is_taken_is_given() {
-    let (given, commands) = give_to(|mut talk| {
-        receive_state(&mut talk);
-        talk.say(&Word::Ready, SOON).expect("taken");
-        talk.expect(&Word::Yours, SOON).expect("given");
-        talk.say(&Word::Taken, SOON).expect("taken");
-    });
-    assert!(given.is_ok(), "{given:?}");
-    assert_eq!(commands, ["drain"]);
+fn be_given(talk: &mut Talk) {
+    receive_state(talk);
+    talk.say(&Word::Ready, SOON).expect("taken");
+    talk.expect(&Word::Yours, SOON).expect("given");
 }
 
 #[test]
-fn who_takes_answers_only_when_the_service_manager_follows_it() {
+fn who_takes_is_given_all_and_answers_only_when_the_service_manager_follows_it() {
     let (answers, answered) = channel();
-    let (given, _) = give_and(
+    let (given, commands) = give_and(
         // Until the service manager has been told, the other end does not go on.
         move || assert!(answered.recv_timeout(Duration::from_millis(20)).is_err(), "it answers too early"),
         move |mut talk| {
-            receive_state(&mut talk);
-            talk.say(&Word::Ready, SOON).expect("taken");
-            talk.expect(&Word::Yours, SOON).expect("given");
+            be_given(&mut talk);
             talk.say(&Word::Taken, SOON).expect("taken");
             Taken(talk).wait_for_farewell();
             // Nobody listens any more when it goes on in time.
@@ -105,6 +96,7 @@ fn who_takes_answers_only_when_the_service_manager_follows_it() {
         },
     );
     assert!(given.is_ok(), "{given:?}");
+    assert_eq!(commands, ["drain"]);
 }
 
 #[test]
@@ -117,9 +109,7 @@ fn who_ends_before_it_is_ready_leaves_the_workers_alone() {
 #[test]
 fn who_ends_before_it_has_taken_lets_the_workers_go_on() {
     let (given, commands) = give_to(|mut talk| {
-        receive_state(&mut talk);
-        talk.say(&Word::Ready, SOON).expect("taken");
-        talk.expect(&Word::Yours, SOON).expect("given");
+        be_given(&mut talk);
     });
     assert!(given.is_err());
     assert_eq!(commands, ["drain", "resume"]);
@@ -128,9 +118,7 @@ fn who_ends_before_it_has_taken_lets_the_workers_go_on() {
 #[test]
 fn a_taker_that_is_too_late_learns_it_before_it_uses_anything() {
     let (given, commands) = give_to(|mut talk| {
-        receive_state(&mut talk);
-        talk.say(&Word::Ready, SOON).expect("taken");
-        talk.expect(&Word::Yours, SOON).expect("given");
+        be_given(&mut talk);
         assert!(talk.receive::<Word>(SOON).is_err(), "the other end has shut the connection");
         assert!(talk.say(&Word::Taken, SOON).is_err());
     });

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, SocketAddr};
 
 use tabane_config::{LinkConfig, Peer};
+use tabane_process::locked;
 
 use super::{Links, Member, numbered};
 use crate::machine::Machine;
@@ -13,9 +14,8 @@ use crate::worker::Command;
 pub(crate) type Addresses = BTreeMap<String, Vec<IpAddr>>;
 
 impl<M: Machine> Links<M> {
-    /// The names of all peers.
     pub(crate) fn names(&self) -> BTreeSet<String> {
-        let members = self.lock();
+        let members = locked(&self.members);
         members.iter().flatten().flat_map(|member| member.link.names()).map(str::to_owned).collect()
     }
 
@@ -23,7 +23,7 @@ impl<M: Machine> Links<M> {
     pub(crate) fn reached(&self) -> BTreeSet<String> {
         let received: Vec<(u8, SocketAddr)> =
             self.workers.ask(Command::Received).into_iter().flatten().collect();
-        let (members, addresses) = (self.lock(), self.addresses());
+        let (members, addresses) = (locked(&self.members), locked(&self.addresses));
         let is_reached = |number: u8, peer: &Peer, name: &str| {
             let ends = endpoints(peer, addresses.get(name).map_or(&[][..], Vec::as_slice));
             ends.into_iter().any(|end| received.contains(&(number, end)))
@@ -38,8 +38,8 @@ impl<M: Machine> Links<M> {
 
     /// A name has these addresses now: the workers greet them on the links of the peers that it names.
     pub(crate) fn set_addresses(&self, name: &str, found: Vec<IpAddr>) {
-        let members = self.lock();
-        let mut addresses = self.addresses();
+        let members = locked(&self.members);
+        let mut addresses = locked(&self.addresses);
         addresses.insert(name.to_owned(), found);
         let named = |member: &Member| member.link.names().any(|other| other == name);
         for (link, member) in numbered(&members).filter(|(_, member)| named(member)) {
@@ -63,7 +63,6 @@ pub(super) fn greeted(link: &LinkConfig, addresses: &Addresses) -> Vec<SocketAdd
     greeted
 }
 
-/// The endpoints of a peer whose name has these addresses.
 fn endpoints(peer: &Peer, addresses: &[IpAddr]) -> Vec<SocketAddr> {
     match peer {
         Peer::Address(endpoint) => vec![*endpoint],

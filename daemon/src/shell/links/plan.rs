@@ -7,11 +7,11 @@ use tabane_config::LinkConfig;
 use super::{Links, Opened, find};
 use crate::machine::Machine;
 use crate::shell::Refusal;
+use tabane_process::locked;
 use tabane_proto::wire::cell::LINKS;
 
 /// How long links that leave wait for those that join to be found by the peers.
 const FOUND_WITHIN: Duration = Duration::from_secs(1);
-/// Between two looks.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 
 /// What is to be done so that the links are those of a file.
@@ -54,12 +54,12 @@ impl<M: Machine> Links<M> {
         let Plan { join, change, leave } = plan;
         let joins = !join.is_empty();
         for opened in join {
-            self.take_in(&mut self.lock(), opened)?;
+            self.take_in(&mut locked(&self.members), opened)?;
         }
         // Those that resume first: data finds a way.
         let (drain, other): (Vec<_>, Vec<_>) = change.into_iter().partition(|link| link.drained);
         for new in other.into_iter().chain(drain) {
-            let mut members = self.lock();
+            let mut members = locked(&self.members);
             let (number, member) = find(&mut members, &new)?;
             self.become_link(number, member, new)?;
         }
@@ -73,7 +73,7 @@ impl<M: Machine> Links<M> {
     fn await_ways(&self, leave: &[LinkConfig]) -> Result<(), Refusal> {
         let mut bits = 0;
         for link in leave {
-            bits |= 1 << find(&mut self.lock(), link)?.0;
+            bits |= 1 << find(&mut locked(&self.members), link)?.0;
         }
         let deadline = self.machine.now() + FOUND_WITHIN;
         while bits != 0 && self.machine.now() < deadline && !self.may_drain(bits)? {

@@ -4,6 +4,7 @@ use tabane_config::difference::{Difference, link_differences};
 use tabane_config::limits::{NAMES, PEERS};
 use tabane_config::links::print_peers;
 use tabane_config::{LinkChange, LinkConfig, Peer};
+use tabane_process::locked;
 
 use super::greeted::greeted;
 use super::{Links, Member, find};
@@ -15,7 +16,7 @@ use crate::worker::Command;
 impl<M: Machine> Links<M> {
     /// Drains a link: data takes others. Refused when no other leads to each peer; returns its number.
     pub(crate) fn drain(&self, wanted: &LinkConfig) -> Result<u8, Refusal> {
-        let mut members = self.lock();
+        let mut members = locked(&self.members);
         let (number, member) = find(&mut members, wanted)?;
         let nic = &wanted.nic;
         if member.link.drained {
@@ -32,7 +33,7 @@ impl<M: Machine> Links<M> {
 
     /// Ends that; returns the link's number.
     pub(crate) fn resume(&self, wanted: &LinkConfig) -> Result<u8, Refusal> {
-        let mut members = self.lock();
+        let mut members = locked(&self.members);
         let (number, member) = find(&mut members, wanted)?;
         if !member.link.drained {
             return Err(Refusal::Input(format!("link {} is not drained", wanted.nic)));
@@ -86,7 +87,7 @@ impl<M: Machine> Links<M> {
         wanted: &LinkConfig,
         change: impl FnOnce(&LinkConfig) -> Result<LinkConfig, Refusal>,
     ) -> Result<Vec<String>, Refusal> {
-        let mut members = self.lock();
+        let mut members = locked(&self.members);
         let (number, member) = find(&mut members, wanted)?;
         let new = change(&member.link)?;
         self.check_change(&member.link, &new)?;
@@ -124,7 +125,7 @@ impl<M: Machine> Links<M> {
         let old = std::mem::replace(&mut member.link, new);
         let changes: Vec<_> = link_differences(&old, &member.link).iter().map(Difference::change).collect();
         if old.peers != member.link.peers {
-            let endpoints = greeted(&member.link, &self.addresses());
+            let endpoints = greeted(&member.link, &locked(&self.addresses));
             self.workers.send(|| Command::Greet { link: number, endpoints: endpoints.clone() });
         }
         let command = |answer| Command::State { link: number, rate, weight, drained, answer };

@@ -45,7 +45,6 @@ pub(crate) struct Said {
     pub(crate) links: Vec<Link>,
 }
 
-/// A NIC.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Nic {
     is_there: bool,
@@ -87,7 +86,6 @@ pub(crate) enum Step {
     Reload(Said, Flaw),
     Save,
     Upgrade,
-    /// A NIC goes.
     Pull(usize),
     /// A NIC comes, with this MTU. The kernel may fail to tell that another one went.
     Plug(usize, u32),
@@ -107,18 +105,15 @@ pub(crate) enum Flaw {
     Wrong,
 }
 
-/// A NIC's name.
 pub(crate) fn nic(number: usize) -> String {
     format!("eth{number}")
 }
 
-/// How a request names a link.
 pub(crate) fn text(name: Name) -> String {
     let port = name.1.map(|port| format!(",port={port}")).unwrap_or_default();
     nic(name.0) + &port
 }
 
-/// How a request names a host.
 pub(crate) fn host(number: u8) -> String {
     format!("198.51.100.{number}:7420")
 }
@@ -184,7 +179,6 @@ impl Said {
         })
     }
 
-    /// Whether a file may say so.
     fn is_valid(&self) -> bool {
         let weights = self.links.iter().filter(|link| link.weight.is_some()).count();
         (weights == 0 || weights == self.links.len()) && !self.links.iter().all(|link| link.drained)
@@ -201,12 +195,10 @@ impl Said {
 }
 
 impl Model {
-    /// Whether a link can be opened over a NIC.
     fn is_usable(&self, nic: usize) -> bool {
         self.nics[nic].is_there && self.nics[nic].mtu >= MTU_LEAST
     }
 
-    /// Whether data may take a link.
     fn serves(&self, link: &Link) -> bool {
         let is_dark = self.lost.contains(&link.name) || !self.nics[link.name.0].carrier;
         !is_dark && self.is_usable(link.name.0) && !link.drained
@@ -355,7 +347,6 @@ fn allowed() -> impl Strategy<Value = Option<Vec<u8>>> {
     option::of(subsequence(vec![1, 2, 3], 1..3))
 }
 
-/// What a file may say.
 fn files() -> impl Strategy<Value = Said> {
     let lists =
         (keys(), allowed(), subsequence(vec![1, 2], 0..=2), subsequence(vec![53, 54], 0..=2).prop_shuffle());
@@ -372,7 +363,6 @@ fn files() -> impl Strategy<Value = Said> {
     })
 }
 
-/// The file as it is with a change, or another one.
 fn other_files(model: &Model) -> impl Strategy<Value = Said> + use<> {
     let valid = if model.in_force.is_valid() { &model.in_force } else { &model.file };
     let (now, old) = (valid.clone(), model.file.clone());

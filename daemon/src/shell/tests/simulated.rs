@@ -2,12 +2,13 @@
 
 use std::collections::BTreeMap;
 use std::sync::mpsc::{Receiver, channel};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use tabane_config::{Cidr, Config, FixedConfig, LinkConfig};
 use tabane_io::Waker;
 use tabane_io::netlink::{Nic, NicEvent};
+use tabane_process::locked;
 use tabane_proto::{Bundle, Class, Instant, NodeId, Outcome, PolicyOptions, Settings};
 
 use crate::machine::Machine;
@@ -43,7 +44,7 @@ pub(crate) struct Socket {
 
 impl Drop for Socket {
     fn drop(&mut self) {
-        let mut world = self.machine.lock();
+        let mut world = locked(&self.machine.0);
         let found = world.open.iter().position(|place| *place == self.place);
         world.open.swap_remove(found.expect("it is open"));
     }
@@ -52,7 +53,7 @@ impl Drop for Socket {
 impl Simulated {
     /// Another NIC comes, in place of one of this name if there is one.
     pub(crate) fn plug(&self, name: &str, mtu: u32) -> Nic {
-        let mut world = self.lock();
+        let mut world = locked(&self.0);
         world.made += 1;
         let nic = Nic {
             name: name.to_owned(),
@@ -60,28 +61,21 @@ impl Simulated {
             mtu,
             admin_up: true,
             carrier: true,
-            carrier_losses: 0,
             operational: true,
             mac: Some([2, 0, 0, 0, 0, 1]),
-            link_local: None,
-            gso_max_size: 0,
-            gso_max_segments: 0,
-            tx_queue_len: 0,
-            qdisc: String::new(),
+            ..Nic::default()
         };
         world.nics.insert(name.to_owned(), nic.clone());
         nic
     }
 
-    /// A NIC goes.
     pub(crate) fn pull(&self, name: &str) -> NicEvent {
-        let nic = self.lock().nics.remove(name).expect("it is there");
+        let nic = locked(&self.0).nics.remove(name).expect("it is there");
         NicEvent::Gone { index: nic.index, name: nic.name }
     }
 
-    /// A NIC changes.
     pub(crate) fn change(&self, name: &str, change: impl FnOnce(&mut Nic)) -> NicEvent {
-        let mut world = self.lock();
+        let mut world = locked(&self.0);
         let nic = world.nics.get_mut(name).expect("it is there");
         change(nic);
         NicEvent::Changed(nic.clone())
@@ -89,7 +83,7 @@ impl Simulated {
 
     /// The sockets that are open, by the names of their NICs; those over NICs that are gone are left out.
     pub(crate) fn open_sockets(&self) -> Vec<(String, u16)> {
-        let world = self.lock();
+        let world = locked(&self.0);
         let name = |index| world.nics.values().find(|nic| nic.index == index).map(|nic| nic.name.clone());
         let mut open: Vec<_> =
             world.open.iter().filter_map(|(index, port)| Some((name(*index)?, *port))).collect();
@@ -98,16 +92,11 @@ impl Simulated {
     }
 
     pub(crate) fn nic(&self, name: &str) -> Option<Nic> {
-        self.lock().nics.get(name).cloned()
+        locked(&self.0).nics.get(name).cloned()
     }
 
-    /// How many sockets are open.
     pub(crate) fn open_count(&self) -> usize {
-        self.lock().open.len()
-    }
-
-    fn lock(&self) -> MutexGuard<'_, World> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        locked(&self.0).open.len()
     }
 }
 
@@ -121,13 +110,13 @@ impl Machine for Simulated {
     }
 
     fn nic_at(&self, index: u32) -> Option<Nic> {
-        self.lock().nics.values().find(|nic| nic.index == index).cloned()
+        locked(&self.0).nics.values().find(|nic| nic.index == index).cloned()
     }
 
     fn open(&self, config: &FixedConfig, link: &mut LinkConfig, worker: u16) -> Result<Socket, String> {
         let nic = self.nic(&link.nic).ok_or("no such NIC")?;
         let place = (nic.index, link.first_port(config.ports()) + worker);
-        let mut world = self.lock();
+        let mut world = locked(&self.0);
         if world.open.contains(&place) {
             return Err(format!("link {}: port {} is taken", link.nic, place.1));
         }
@@ -143,11 +132,11 @@ impl Machine for Simulated {
     fn now(&self) -> std::time::Instant {
         // The simulated time is a part of the past that is long enough.
         static BEGIN: std::sync::OnceLock<std::time::Instant> = std::sync::OnceLock::new();
-        *BEGIN.get_or_init(std::time::Instant::now) + self.lock().passed
+        *BEGIN.get_or_init(std::time::Instant::now) + locked(&self.0).passed
     }
 
     fn pause(&self, time: Duration) {
-        self.lock().passed += time;
+        locked(&self.0).passed += time;
     }
 }
 
@@ -246,7 +235,7 @@ pub(crate) fn start(cores: &[Arc<Mutex<Core>>]) -> Workers<Socket> {
         let core = Arc::clone(core);
         std::thread::spawn(move || {
             for command in receiver {
-                core.lock().unwrap_or_else(PoisonError::into_inner).obey(command);
+                locked(&core).obey(command);
             }
         });
         (commands, Arc::new(Waker::new().expect("an eventfd")))

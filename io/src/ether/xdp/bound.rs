@@ -136,7 +136,6 @@ impl Umem {
         Ok(Self { memory, frames, frame })
     }
 
-    /// Its description for the kernel.
     pub(super) fn registration(&self) -> XdpUmemReg {
         XdpUmemReg {
             addr: self.memory.as_ptr().addr() as u64,

@@ -106,7 +106,6 @@ pub(super) fn socket_map() -> io::Result<OwnedFd> {
     bpf::map(&MapAttributes { kind: SOCKETS, key_bytes: 4, value_bytes: 4, entries: 1, flags: 0 })
 }
 
-/// Puts a socket into the map.
 pub(super) fn enter(map: impl AsFd, socket: impl AsFd) -> io::Result<()> {
     let (key, value) = (0_u32, number(&socket));
     let attributes = ElementAttributes {

@@ -107,7 +107,6 @@ impl<T: Copy> Ring<T> {
         unsafe { self.memory.as_mut_ptr().add(at).cast() }
     }
 
-    /// A word of the ring's head.
     fn word(&self, at: u64) -> &AtomicU32 {
         let at = usize::try_from(at).unwrap_or_default();
         // SAFETY: `map` has checked that the word lies inside the mapping and is aligned; it lives as long as `self`,
