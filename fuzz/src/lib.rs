@@ -3,7 +3,6 @@
 mod bundle;
 mod fleet;
 mod pair;
-mod probe;
 mod service;
 mod window;
 mod world;
@@ -18,8 +17,7 @@ use tabane_proto::wire::repair::{REQUEST_MAX, Request};
 use bundle::bundle;
 use fleet::fleet;
 use pair::Pair;
-use probe::probe;
-use service::Service;
+use service::{Service, probe};
 use window::window;
 
 /// Takes any bytes, and panics when something does not hold.

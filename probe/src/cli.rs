@@ -137,13 +137,3 @@ fn serve(options: &ServeOptions) -> Result<(), Error> {
     print(&format!("listening on {address}\n"))?;
     server.run(|| interruption.came()).map_err(Error::doing("serving"))
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_command_line_is_consistent() {
-        Cli::command().debug_assert();
-    }
-}

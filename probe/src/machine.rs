@@ -142,9 +142,4 @@ mod tests {
         assert!((shares.busy() - 0.49).abs() < 1e-12);
         assert!(earlier.since(earlier).is_none() && parse("cpu 1 2\n").is_none() && parse("").is_none());
     }
-
-    #[test]
-    fn this_machine_counts_ticks() {
-        assert!(Ticks::now().unwrap().0.iter().sum::<u64>() > 0);
-    }
 }

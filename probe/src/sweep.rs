@@ -267,14 +267,6 @@ mod tests {
     }
 
     #[test]
-    fn every_combination_is_measured_once() {
-        let axes = ["--sizes", "64,1024", "--mtus", "1500,device", "--connections", "1,2,4"];
-        let cells = cells(&axes).unwrap();
-        assert_eq!(cells.iter().filter(|cell| cell.protocol == Protocol::Tcp).count(), 12);
-        assert_eq!(cells.iter().filter(|cell| cell.protocol == Protocol::Udp).count(), 6);
-    }
-
-    #[test]
     fn what_does_not_fit_is_refused() {
         let refused = cells(&["--sizes", "65508"]).unwrap_err().to_string();
         assert!(refused.starts_with("--sizes 65508 does not fit into a UDP datagram; allowed:"), "{refused}");

@@ -87,18 +87,6 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_written_is_read() {
-        let directory = tempfile::tempdir().unwrap();
-        let path = directory.path().join("trace.csv");
-        let calls = [
-            Call { call: 1, start_us: 0.0, duration_us: 2.7 },
-            Call { call: 2, start_us: 3.5, duration_us: 3.0 },
-        ];
-        write(&path, &calls).unwrap();
-        assert_eq!(read::<Call>(&path).unwrap(), calls);
-    }
-
-    #[test]
     fn what_is_no_trace_is_refused_in_one_sentence() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("trace.csv");

@@ -127,27 +127,6 @@ fn a_message_of_no_size_that_was_asked_for_ends_the_session() {
 }
 
 #[test]
-fn a_sink_says_what_it_took() {
-    let stage = Stage::new(Limits::default());
-    let (mut stream, _) = stage.ask(&request(Ask::Sink));
-    stream.write_all(&vec![7; 3_000_000]).expect("sent");
-    let Received { bytes, elapsed_ns, .. } = taken(stream);
-    assert_eq!(bytes, 3_000_000);
-    assert!(elapsed_ns > 0);
-}
-
-#[test]
-fn every_message_of_the_size_that_was_asked_for_is_answered_by_a_byte() {
-    let stage = Stage::new(Limits::default());
-    let (mut stream, _) = stage.ask(&request(Ask::Answer { size: 100_000 }));
-    for _ in 0..3 {
-        stream.write_all(&vec![7; 100_000]).expect("sent");
-        stream.read_exact(&mut [0]).expect("answered");
-    }
-    assert_eq!(taken(stream).bytes, 300_000);
-}
-
-#[test]
 fn datagrams_are_counted_and_those_of_strangers_are_not() {
     let stage = Stage::new(Limits::default());
     let [ours, strange] = [(); 2].map(|()| UdpSocket::bind("127.0.0.1:0").expect("loopback"));

@@ -12,6 +12,16 @@ pub(crate) mod numbered;
 pub mod record;
 pub mod repair;
 
+/// The bytes of the block `golden NAME` of the specification: hexadecimal, up to the `;` of each line.
+#[cfg(test)]
+fn golden(name: &str) -> alloc::vec::Vec<u8> {
+    let (_, block) =
+        include_str!("../../docs/wire.md").split_once(&std::format!("```golden {name}\n")).unwrap();
+    let lines = block.lines().take_while(|line| *line != "```");
+    let digits = lines.flat_map(|line| line.split(';').next().unwrap().split_whitespace());
+    digits.map(|byte| u8::from_str_radix(byte, 16).unwrap()).collect()
+}
+
 /// Why bytes were refused. Every refusal is counted by its reason.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Malformed {

@@ -46,7 +46,7 @@ impl Key for CellKey {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::hex::bytes;
+    use crate::bytes;
     use aws_lc_rs::aead::CHACHA20_POLY1305;
 
     /// The Galois/Counter Mode of Operation (McGrew, Viega), test case 14.

@@ -79,7 +79,7 @@ fn nonce(number: Number) -> [u8; 16] {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::hex::bytes;
+    use crate::bytes;
 
     /// The key and the nonce of the draft's test vectors 1 to 5.
     const KEY: AegisKey = AegisKey([0x10, 0x01, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]);

@@ -19,8 +19,6 @@ mod aead;
 mod aegis128l;
 mod choice;
 mod group;
-#[cfg(test)]
-mod hex;
 mod key;
 mod noise;
 mod random;
@@ -30,3 +28,9 @@ pub use group::{GROUP_KEY, Group, NODE_KEY};
 pub use key::Cipher;
 pub use random::{Random, random, sha256};
 pub use resolver::public_key;
+
+/// The bytes that these hexadecimal digits are, as the sources of known answers write them.
+#[cfg(test)]
+fn bytes(hex: &str) -> Vec<u8> {
+    (0..hex.len()).step_by(2).map(|at| u8::from_str_radix(&hex[at..at + 2], 16).unwrap()).collect()
+}

@@ -35,7 +35,7 @@ pub(super) fn describe(event: &Event, nics: &[String]) -> Entry {
             carrying(sending("path-mtu", peer, *link, nics), *packet, *nic)
         }
         Event::RunsLost { peer, link } => {
-            let entry = on_link(about("segments-lost", peer, String::new()), *link, Direction::Sending, nics);
+            let entry = on_link("segments-lost", peer, *link, Direction::Sending, nics);
             let detail = format!(
                 "{}: what leaves as one frame for the NIC to segment is lost; for a while cells leave one by one",
                 entry.detail

@@ -185,11 +185,4 @@ mod tests {
         }
         assert_ne!(blocks[0], blocks[1]);
     }
-
-    #[test]
-    fn a_seed_is_an_order() {
-        let order = |seed| Order::new(2, 30, seed).collect::<Vec<u8>>();
-        assert_eq!(order(1), order(1));
-        assert_ne!(order(1), order(2));
-    }
 }

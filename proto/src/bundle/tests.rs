@@ -3,7 +3,6 @@
 mod carried;
 mod drain;
 mod endpoints;
-mod fdb;
 mod handover;
 mod heartbeats;
 mod hotplug;

@@ -68,14 +68,6 @@ fn learning_changes_one_place_however_full_the_table_is() {
     }
 }
 
-#[test]
-fn a_table_keeps_its_size() {
-    let fdb = Fdb::new(0, SEED);
-    (0..200_000).for_each(|number| _ = fdb.learn(0, mac(number), 1));
-    assert_eq!(fdb.words.len(), WAYS << SET_BITS_MIN);
-    assert!(fdb.entries() <= fdb.words.len());
-}
-
 /// 100,000 new addresses a second for 20 s. Of the addresses in use, some send frames, others only get some, all once in 2 s.
 #[test]
 fn a_storm_pushes_out_nothing_that_is_in_use() {

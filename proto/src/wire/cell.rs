@@ -139,10 +139,8 @@ pub const fn unwrap_seq(low: u32, expected: u64) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::wire::golden;
     use proptest::prelude::*;
-
-    const GOLDEN: [u8; HEADER] =
-        [0x10, 0x00, 0x01, 0x0a, 0x00, 0x01, 0x02, 0x03, 0xff, 0xff, 0xff, 0xfe, 0x05, 0x9c, 0xbe, 0xef];
 
     fn example() -> Header {
         Header {
@@ -161,8 +159,8 @@ mod tests {
     fn golden_bytes() {
         let mut bytes = [0; HEADER];
         example().emit(&mut bytes);
-        assert_eq!(bytes, GOLDEN);
-        assert_eq!(Header::parse(&GOLDEN), Ok(example()));
+        assert_eq!(bytes[..], golden("header"));
+        assert_eq!(Header::parse(&bytes), Ok(example()));
     }
 
     #[test]
@@ -173,9 +171,10 @@ mod tests {
 
     #[test]
     fn what_is_not_a_header_is_refused_with_its_reason() {
-        assert_eq!(Header::parse(&GOLDEN[..15]), Err(Malformed::Truncated));
-        let with = |index: usize, value: u8| {
-            let mut bytes = GOLDEN;
+        let mut bytes = golden("header");
+        assert_eq!(Header::parse(&bytes[..15]), Err(Malformed::Truncated));
+        let mut with = |index: usize, value: u8| {
+            bytes.copy_from_slice(&golden("header"));
             bytes[index] = value;
             Header::parse(&bytes)
         };

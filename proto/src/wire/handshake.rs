@@ -117,13 +117,8 @@ impl<'a> Message<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::wire::golden;
     use alloc::vec::Vec;
-
-    const GOLDEN: [u8; 48] = [
-        0x14, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 0, 0, 0x01, 0x02, 0, 0, 0, 0x07, 0x02, 0, 0, 0, 0,
-        0x01, 0x1c, 0xfc, 0x11, 0x22, 0x33, 0x44, 0x55, 0x66, 0x77, 0x88, 0x02, 0, 0, 0, 0, 0x02, 0x1c, 0xfc,
-        0xaa, 0xbb,
-    ];
 
     fn example() -> Message<'static> {
         Message {
@@ -143,7 +138,7 @@ mod tests {
 
     #[test]
     fn golden_bytes() {
-        assert_eq!(example().emit(), GOLDEN);
+        assert_eq!(example().emit(), golden("handshake"));
         let cell = cell();
         let tagged = Tagged::split(&cell).unwrap();
         assert_eq!((tagged.tag, tagged.stamp), (&[1; TAG], &[2; TAG]));

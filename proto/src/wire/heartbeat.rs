@@ -214,11 +214,7 @@ mod tests {
     fn golden_bytes() {
         let mut bytes = [0; HEARTBEAT_MAX];
         let length = example().emit(&mut bytes);
-        let golden = [
-            0, 0, 0, 1, 0, 0, 0, 2, 0, 0, 0, 3, 1, 1, 0, 9, 0, 0, 0, 4, 0, 0, 0, 5, 0, 0, 0, 6, 0, 0, 0, 7,
-            0, 0, 0, 8, 0x27, 0xfe, 0xdc, 0xba, 1, 0, 0, 0, 0, 10, 1, 0, 0, 0, 11, 0, 0,
-        ];
-        assert_eq!(bytes[..length], golden);
+        assert_eq!(bytes[..length], crate::wire::golden("heartbeat"));
         assert_eq!(Heartbeat::parse(&bytes[..length]), Ok(example()));
     }
 

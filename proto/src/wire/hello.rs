@@ -291,13 +291,7 @@ mod tests {
     fn golden_bytes() {
         let mut bytes = [0; HELLO_MAX];
         let length = example().emit(&mut bytes);
-        let golden = [
-            0x02, 0, 0, 0, 0, 0x01, 0x1c, 0xfc, 0x11, 0x22, 0x33, 0x44, 0x55, 0x66, 0x77, 0x88, 0, 0, 0, 0,
-            0, 0, 0, 0x99, 0x01, 0x02, 0, 0, 0x05, 0xac, 0x01, 0x01, 0x81, 0x02, b'h', b'1', 0, 0, 0xc3,
-            0x50, 0x03, 0x02, 0, 0, 0, 0, 0x03, 0x1c, 0xfd, 0xfe, 0x80, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0,
-            0, 0x03,
-        ];
-        assert_eq!(bytes[..length], golden);
+        assert_eq!(bytes[..length], crate::wire::golden("hello"));
         assert_eq!(Hello::parse(&bytes), Ok(example()), "padding behind it is ignored");
         assert_eq!(example().node.to_string(), "02:00:00:00:00:01/7420");
     }

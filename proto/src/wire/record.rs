@@ -71,7 +71,7 @@ mod tests {
     fn golden_bytes() {
         let mut bytes = [0xaa; RECORD_START_MIN];
         emit(65_170, &mut bytes);
-        assert_eq!(bytes[..PREFIX], [0x01, 0x00, 0xfe, 0x92]);
+        assert_eq!(bytes[..PREFIX], crate::wire::golden("record"));
         assert_eq!(parse(&bytes), Ok(Start::Frame(65_170)));
     }
 

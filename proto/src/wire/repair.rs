@@ -91,7 +91,7 @@ mod tests {
         assert!(request.push(Gap { link: 1, count: 23, first: 0xffff_fff0 }));
         let mut bytes = [0; REQUEST_MAX];
         let length = request.emit(&mut bytes);
-        assert_eq!(bytes[..length], [1, 0, 1, 0, 0, 23, 0xff, 0xff, 0xff, 0xf0]);
+        assert_eq!(bytes[..length], crate::wire::golden("repair"));
         assert_eq!(Request::parse(&bytes), Ok(request));
         assert_eq!(Request::parse(&bytes[..length - 1]), Err(Malformed::Truncated));
     }

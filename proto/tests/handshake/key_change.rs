@@ -16,8 +16,7 @@ const REKEY: Rekey = Rekey { after: Duration::from_millis(40), cells: u64::MAX }
 const NEVER: Rekey = Rekey { after: Duration::from_secs(3_600), cells: u64::MAX };
 
 fn joined(nodes: usize, rekey: Rekey) -> Net {
-    let mut net = Net::empty(rekey);
-    (0..nodes).for_each(|_| net.add(Some(KEY)));
+    let mut net = Net::of(nodes, rekey);
     net.run(SETTLED);
     net
 }

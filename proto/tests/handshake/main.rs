@@ -1,15 +1,15 @@
 //! Who is let in: bundles of one group, and others, on the same segments, with the real cryptography.
 
 mod key_change;
-mod lanes;
 mod net;
 mod node_keys;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use core::net::{Ipv6Addr, SocketAddr};
 use core::time::Duration;
 use net::{KEY, Net, endpoint, identity};
+use tabane_proto::PolicyKind;
 use tabane_proto::security::{Rekey, Security, TAG};
 use tabane_proto::wire::cell::{HEADER, Kind};
 use tabane_proto::wire::handshake::{Message, Step};
@@ -134,8 +134,7 @@ fn a_link_that_both_add_while_they_know_each_other_gets_paths() {
 /// confirmed yet.
 #[test]
 fn what_a_former_self_says_late_does_not_displace_the_new_session() {
-    let mut net = Net::empty(Rekey { after: Duration::from_millis(100), cells: u64::MAX });
-    (0..2).for_each(|_| net.add(Some(KEY)));
+    let mut net = Net::of(2, Rekey { after: Duration::from_millis(100), cells: u64::MAX });
     let is = |cell: &Sent, from, step| {
         cell.from.node == from && cell.is(Kind::Handshake) && handshake_step(cell) == step
     };
@@ -381,8 +380,7 @@ fn greetings_are_readable_and_what_handshakes_carry_is_not() {
 
 #[test]
 fn new_keys_cost_no_cell() {
-    let mut net = Net::empty(Rekey { after: Duration::from_millis(40), cells: u64::MAX });
-    (0..2).for_each(|_| net.add(Some(KEY)));
+    let mut net = Net::of(2, Rekey { after: Duration::from_millis(40), cells: u64::MAX });
     net.run(SETTLED);
     for _ in 0..1_000 {
         (0..4).for_each(|_| net.send_frame(0));
@@ -397,8 +395,7 @@ fn new_keys_cost_no_cell() {
 
 #[test]
 fn keys_are_renewed_after_so_many_cells_too() {
-    let mut net = Net::empty(Rekey { after: Duration::from_secs(3_600), cells: 300 });
-    (0..2).for_each(|_| net.add(Some(KEY)));
+    let mut net = Net::of(2, Rekey { after: Duration::from_secs(3_600), cells: 300 });
     net.run(2_000);
     assert!(net.epoch(0) > 1);
     assert_frames_pass(&mut net);
@@ -407,8 +404,7 @@ fn keys_are_renewed_after_so_many_cells_too() {
 /// The former key still opens a late cell; not after ten seconds.
 #[test]
 fn an_old_epoch_dies() {
-    let mut net = Net::empty(Rekey { after: Duration::from_secs(5), cells: u64::MAX });
-    (0..2).for_each(|_| net.add(Some(KEY)));
+    let mut net = Net::of(2, Rekey { after: Duration::from_secs(5), cells: u64::MAX });
     net.run(4_980);
     let mut late = Vec::new();
     for _ in 0..2 {
@@ -446,4 +442,54 @@ fn a_long_cell_is_dropped_before_its_tag_is_computed() {
         let counters = net.counters(0);
         assert_eq!((counters.drop_tag, counters.drop_malformed), dropped, "{length} bytes");
     }
+}
+
+// Which lanes flows take, by the headers of their cells.
+
+/// The links that the cells of each lane have taken since so many cells were sent.
+fn links_of_lanes(net: &Net, since: usize) -> BTreeMap<u8, BTreeSet<u8>> {
+    let mut lanes: BTreeMap<_, BTreeSet<_>> = BTreeMap::new();
+    for cell in net.said[since..].iter().filter(|cell| cell.is(Kind::Data)) {
+        lanes.entry(cell.header().lane).or_default().insert(cell.from.nic);
+    }
+    lanes
+}
+
+/// Frames of this many flows, one each millisecond.
+fn talk(net: &mut Net, flows: u8) {
+    for flow in 0..flows {
+        net.send_frame_of(0, flow);
+        net.run(1);
+    }
+}
+
+#[test]
+fn flows_that_are_bound_to_different_links_share_no_lane() {
+    for policy in [PolicyKind::Hash, PolicyKind::Tlb, PolicyKind::TlbHistory] {
+        let mut net = joined();
+        net.set_policy(0, policy);
+        let since = net.said.len();
+        talk(&mut net, 64);
+        let lanes = links_of_lanes(&net, since);
+        assert!(lanes.values().all(|links| links.len() == 1), "{policy:?}: {lanes:?}");
+        for link in [0, 1] {
+            let of_it = lanes.values().filter(|links| links.contains(&link)).count();
+            assert_eq!(of_it, 8, "{policy:?}: {lanes:?}");
+        }
+    }
+}
+
+#[test]
+fn a_flow_that_moves_to_another_link_keeps_its_lane() {
+    let mut net = joined();
+    net.set_policy(0, PolicyKind::Hash);
+    let since = net.said.len();
+    talk(&mut net, 16);
+    let before = links_of_lanes(&net, since);
+    net.set_policy(0, PolicyKind::ActiveBackup);
+    let since = net.said.len();
+    talk(&mut net, 16);
+    let after = links_of_lanes(&net, since);
+    assert!(before.keys().eq(after.keys()), "{before:?}, then {after:?}");
+    assert_eq!(after.values().flatten().collect::<BTreeSet<_>>().len(), 1, "all take one link: {after:?}");
 }

@@ -35,7 +35,12 @@ impl Deref for Net {
 impl Net {
     /// So many nodes of one group that have just started.
     pub(crate) fn new(nodes: usize) -> Self {
-        let mut net = Self::empty(Rekey::default());
+        Self::of(nodes, Rekey::default())
+    }
+
+    /// The same, whose sessions get new keys so often.
+    pub(crate) fn of(nodes: usize, rekey: Rekey) -> Self {
+        let mut net = Self::empty(rekey);
         (0..nodes).for_each(|_| net.add(Some(KEY)));
         net
     }

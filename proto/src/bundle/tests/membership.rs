@@ -1,9 +1,11 @@
-//! What peers say: hellos of strangers and of former incarnations, requests to repair, and other sizes of cells.
+//! What peers say: hellos of strangers and of former incarnations, requests to repair, and other sizes of cells. And what is known
+//! of those who left.
 
 use super::*;
 use crate::group::membership::ANSWERS_BEHIND;
 use crate::link::nic::CELL_LEAST;
 use crate::link::outbound::LOG;
+use crate::policy::classify::Mac;
 use crate::send::fit::CHANGES;
 use crate::wire::cell::wire_seq;
 use crate::wire::repair::Gap;
@@ -98,4 +100,40 @@ fn cells_grow_again_when_a_change_is_earned() {
         bundle.cell_max() == 1_452
     });
     assert!(seconds.is_some_and(|seconds| (20..=22).contains(&seconds)), "{seconds:?}");
+}
+
+/// A host behind a peer.
+const HOST: Mac = [2, 0, 0, 0, 0, 9];
+
+/// Reads a frame to [`HOST`] from the device; returns to how many peers it goes, and whether it was flooded.
+fn send(bundle: &mut Bundle) -> (u64, u64) {
+    let before = *bundle.counters();
+    read(bundle, at(5_000), HOST, &[0; 46]);
+    let after = bundle.counters();
+    (after.frames_sent - before.frames_sent, after.frames_flooded - before.frames_flooded)
+}
+
+/// A frame of a peer that is gone before the frame is delivered, and whose index is another peer's by then.
+#[test]
+fn a_frame_teaches_nothing_about_who_got_its_senders_place() {
+    let mut bundle = alone(at(5_000), 1);
+    for number in [2, 3] {
+        say(&mut bundle, at(5_000), number, |hello| hello);
+    }
+    let place = bundle.find(node(2)).unwrap();
+    let session = bundle.session(place).session_in;
+    let first = bundle.sessions.table().first_in(place).unwrap();
+    let header = Header::new(Kind::Data, 0, session, first);
+    let mut cell = [0; HEADER + 4 + 10 + 60];
+    Header { lane_seq: wire_seq(first), block_offset: 0, ..header }.emit(&mut cell);
+    crate::wire::record::emit(70, &mut cell[HEADER..]);
+    cell[HEADER + 14 + 6..][..6].copy_from_slice(&HOST);
+    let mut buffer = bundle.lend().unwrap();
+    buffer[..cell.len()].copy_from_slice(&cell);
+    bundle.handle_datagrams(at(5_000), 0, endpoint(2), buffer, cell.len(), cell.len());
+    say(&mut bundle, at(5_000), 2, |hello| Hello { leaves: true, ends: true, ..hello });
+    say(&mut bundle, at(5_000), 9, |hello| hello);
+    assert_eq!(bundle.find(node(9)), Some(place));
+    assert!(bundle.poll_frame(at(5_000)).is_some() && bundle.poll_frame(at(5_000)).is_none());
+    assert_eq!(send(&mut bundle), (2, 1), "nobody knows the host");
 }

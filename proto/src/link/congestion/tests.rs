@@ -149,10 +149,18 @@ impl Path {
         }
     }
 
-    /// The queue that is exceeded in one report of 20.
-    fn worst(&mut self) -> f64 {
+    /// Once `settled` milliseconds are over, at least this share of the rate arrives for as many as `measured`, and at most one
+    /// report in 20 finds a queue of more than `longest` milliseconds. Returns the share of cells that were lost.
+    fn is_used(&mut self, [settled, measured]: [u64; 2], least: f64, longest: f64) -> f64 {
+        self.run(settled, u64::MAX);
+        let (sent, received) = (self.next, self.received);
+        let share = self.run(measured, u64::MAX) * 1e6 / self.rate as f64;
         self.queues.sort_by(f64::total_cmp);
-        self.queues[self.queues.len() * 19 / 20]
+        let worst = self.queues[self.queues.len() * 19 / 20];
+        let (rate, way, jitter) = (self.rate, self.way, self.jitter);
+        assert!(share >= least, "{rate} bit/s, {way} ns, {jitter} ns of jitter: {share} of it");
+        assert!(worst <= longest, "{rate} bit/s, {way} ns, {jitter} ns of jitter: {worst} ms of queue");
+        1.0 - (self.received - received) as f64 / (self.next - sent) as f64
     }
 }
 
@@ -168,11 +176,7 @@ fn a_bottleneck_is_busy_and_its_queue_short_at_any_rate_and_length() {
         (500, 40, 10),
         (5_000, 0, 4),
     ] {
-        let mut path = Path::new(megabits, way, longest);
-        path.run(2_000, u64::MAX);
-        let (share, worst) = (path.run(3_000, u64::MAX) / megabits as f64, path.worst());
-        assert!(share >= 0.95, "{megabits} Mbit/s, {way} ms: {share}");
-        assert!(worst <= 11.0, "{megabits} Mbit/s, {way} ms: {worst} ms of queue");
+        Path::new(megabits, way, longest).is_used([2_000, 3_000], 0.95, 11.0);
     }
 }
 
@@ -199,10 +203,7 @@ fn a_path_that_varies_is_used_up_and_its_queue_stays_short() {
         let mut path = Path::new(megabits, 10, longest);
         path.jitter = jitter * 1_000_000;
         path.run(1_000, 0);
-        path.run(3_000, u64::MAX);
-        let (share, worst) = (path.run(5_000, u64::MAX) / megabits as f64, path.worst());
-        assert!(share >= 0.93, "{megabits} Mbit/s, {jitter} ms: {share}");
-        assert!(worst <= 40.0, "{megabits} Mbit/s, {jitter} ms: {worst} ms of queue");
+        path.is_used([3_000, 5_000], 0.93, 40.0);
     }
 }
 
@@ -214,9 +215,7 @@ fn a_rate_that_changes_is_followed_on_a_path_that_varies() {
     path.run(3_000, u64::MAX);
     for (megabits, within) in [(5, 2_000), (50, 5_000)] {
         path.rate = megabits * 1_000_000;
-        path.run(within, u64::MAX);
-        let (share, worst) = (path.run(2_000, u64::MAX) / megabits as f64, path.worst());
-        assert!(share >= 0.9 && worst <= 60.0, "{megabits} Mbit/s: {share}, {worst} ms of queue");
+        path.is_used([within, 2_000], 0.9, 60.0);
     }
 }
 
@@ -241,9 +240,7 @@ fn a_path_that_varies_no_more_has_the_law_of_others() {
     path.jitter = 0;
     path.run(4_000, 0);
     assert!(path.congestion.variation().is_none());
-    path.run(2_000, u64::MAX);
-    let (share, worst) = (path.run(3_000, u64::MAX) / 50.0, path.worst());
-    assert!(share >= 0.95 && worst <= 11.0, "{share}, {worst} ms of queue");
+    path.is_used([2_000, 3_000], 0.95, 11.0);
 }
 
 #[test]
@@ -251,32 +248,28 @@ fn a_rate_that_falls_is_followed_in_300_milliseconds_and_one_that_rises_in_2_sec
     let mut path = Path::new(50, 10, 1_000);
     path.run(2_000, u64::MAX);
     path.rate = 5_000_000;
-    path.run(300, u64::MAX);
-    let (share, worst) = (path.run(1_000, u64::MAX) / 5.0, path.worst());
-    assert!(share >= 0.9 && worst <= 50.0, "{share}, {worst} ms of queue");
+    path.is_used([300, 1_000], 0.9, 50.0);
     path.rate = 50_000_000;
-    path.run(2_000, u64::MAX);
-    let share = path.run(1_000, u64::MAX) / 50.0;
-    assert!(share >= 0.95, "{share}");
+    path.is_used([2_000, 1_000], 0.95, f64::INFINITY);
 }
 
 #[test]
 fn loss_without_a_queue_costs_no_more_than_itself() {
     let mut path = Path::new(50, 20, 100);
     path.loses = 100;
-    path.run(2_000, u64::MAX);
-    let (share, worst) = (path.run(3_000, u64::MAX) / 50.0, path.worst());
-    assert!(share >= 0.93 && worst <= 11.0, "{share}, {worst} ms of queue");
+    path.is_used([2_000, 3_000], 0.93, 11.0);
 }
 
 #[test]
 fn a_queue_shorter_than_wanted_loses_little_once_it_is_known() {
-    let mut path = Path::new(200, 5, 2);
-    path.run(2_000, u64::MAX);
-    let (sent, received) = (path.next, path.received);
-    let share = path.run(3_000, u64::MAX) / 200.0;
-    let lost = 1.0 - (path.received - received) as f64 / (path.next - sent) as f64;
-    assert!(share >= 0.93 && lost <= 0.005, "{share}, {lost} lost");
+    let lost = Path::new(200, 5, 2).is_used([2_000, 3_000], 0.93, f64::INFINITY);
+    assert!(lost <= 0.005, "{lost}");
+}
+
+#[test]
+fn a_policer_has_no_queue_and_loses_little() {
+    let lost = Path::new(50, 10, 1).is_used([3_000, 5_000], 0.8, f64::INFINITY);
+    assert!(lost <= 0.15, "{lost}");
 }
 
 #[test]
@@ -297,9 +290,7 @@ fn a_way_that_becomes_longer_is_no_queue_for_long() {
     let mut path = Path::new(50, 5, 100);
     path.run(2_000, u64::MAX);
     path.way += 25_000_000;
-    path.run(25_000, u64::MAX);
-    let (share, worst) = (path.run(3_000, u64::MAX) / 50.0, path.worst());
-    assert!(share >= 0.95 && worst <= 11.0, "{share}, {worst} ms of queue");
+    path.is_used([25_000, 3_000], 0.95, 11.0);
 }
 
 #[test]
@@ -312,17 +303,5 @@ fn clocks_that_drift_while_nothing_is_sent_are_no_queue() {
         path.run(10_000, 0);
     }
     assert!(path.congestion.queue() <= Duration::from_millis(4), "{:?}", path.congestion.queue());
-    path.run(1_000, u64::MAX);
-    let (share, worst) = (path.run(3_000, u64::MAX) / 50.0, path.worst());
-    assert!(share >= 0.95 && worst <= 11.0, "{share}, {worst} ms of queue");
-}
-
-#[test]
-fn a_policer_has_no_queue_and_loses_little() {
-    let mut path = Path::new(50, 10, 1);
-    path.run(3_000, u64::MAX);
-    let (sent, received) = (path.next, path.received);
-    let share = path.run(5_000, u64::MAX) / 50.0;
-    let lost = 1.0 - (path.received - received) as f64 / (path.next - sent) as f64;
-    assert!(share >= 0.8 && lost <= 0.15, "{share}, {lost} lost");
+    path.is_used([1_000, 3_000], 0.95, 11.0);
 }

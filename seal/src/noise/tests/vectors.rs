@@ -4,7 +4,7 @@
 //! computed by the same primitives.
 
 use super::{read, write};
-use crate::hex::bytes;
+use crate::bytes;
 use crate::key::Cipher;
 use crate::random::Random;
 use crate::resolver::Resolver;
