@@ -50,8 +50,8 @@ const ROOMS: [(&str, &[&str]); 2] = [
     (
         "proto/src/",
         &[
-            "time", "security", "wire", "outputs", "session", "link", "policy", "fdb", "settings", "receive",
-            "send", "group", "bundle",
+            "choices", "time", "security", "wire", "outputs", "session", "link", "policy", "fdb", "settings",
+            "receive", "send", "group", "bundle",
         ],
     ),
     ("daemon/src/", &["events", "machine", "worker", "shell", "control", "main_thread", "start"]),

@@ -50,6 +50,7 @@ extern crate alloc;
 extern crate std;
 
 pub mod bundle;
+mod choices;
 pub mod fdb;
 mod group;
 mod link;
