@@ -1,5 +1,5 @@
-//! `docs/security.md` is held to the code: every row that says what is protected names tests that exist, and every bound
-//! has the value of its constant.
+//! `docs/security.md` is held to the code: what it says to be protected, and what attackers cannot do, has tests that
+//! exist, and every bound has the value of its constant.
 
 use std::collections::BTreeMap;
 
@@ -20,13 +20,35 @@ pub(crate) fn cases() -> Vec<Case> {
 type Table = Vec<Vec<String>>;
 
 const PAGE: &str = "docs/security.md";
+/// Those of whom the page says what they cannot do.
+const ATTACKERS: [&str; 11] = [
+    "an outsider on a segment",
+    "an outsider through whom a link passes",
+    "thief of the group key",
+    "stolen a node",
+    "the daemon over",
+    "page",
+    "follower",
+    "resolves names",
+    "local user",
+    "watcher",
+    "hypervisor",
+];
 
+/// Each part of a row's last cell, up to a semicolon, ends with its tests.
 fn what_is_said_to_be_protected_is_tested() -> Result<()> {
-    let claims = table("What is protected")?;
+    let tables = [table("What is protected")?, table("Who may be where")?];
+    let [claims, attackers] = &tables;
     ensure!(claims.len() >= 10, "the table is not where it was");
-    for claim in claims {
-        let tests = claim.last().map(|cell| quoted(cell)).unwrap_or_default();
-        ensure!(tests.iter().any(|test| test.contains(": ")), "no test carries: {}", claim[0]);
+    for attacker in ATTACKERS {
+        ensure!(attackers.iter().any(|row| row[0].contains(attacker)), "no row says what {attacker} cannot");
+    }
+    for row in tables.iter().flatten() {
+        for part in row.last().into_iter().flat_map(|cell| cell.split("; ")) {
+            let tests = part.rsplit('(').next().map(quoted).unwrap_or_default();
+            let is_tested = !tests.is_empty() && tests.into_iter().all(|test| named_test(test).is_some());
+            ensure!(is_tested, "no test carries what is said of {}: {part}", row[0]);
+        }
     }
     Ok(())
 }

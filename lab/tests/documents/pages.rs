@@ -152,7 +152,8 @@ fn named(line: &str) -> impl Iterator<Item = &str> {
     words.filter(|word| !word.contains('='))
 }
 
-/// The image of the container has the programs that `make install` installs, built with the kernel path and the packages that it takes.
+/// The image of the container has the programs that `make install` installs, built with the kernel path and the packages that it takes,
+/// and names by digests what it begins with.
 pub(crate) fn the_image_has_all_programs() -> Result<()> {
     let makefile = text("Makefile")?;
     let list = |name: &str| {
@@ -165,8 +166,12 @@ pub(crate) fn the_image_has_all_programs() -> Result<()> {
     let packages =
         list("LIBELF")?.split_whitespace().filter_map(|pair| Some(pair.split_once('=')?.1.to_owned()));
     let wanted = programs.chain(packages).chain(["clang-16", "kernel-path"].map(str::to_owned));
-    let lacks = wanted.filter(|word| !words.contains(&**word));
-    none(&lacks.map(|word| format!("packaging/Containerfile: no {word}")).collect::<Vec<_>>())
+    let lacks = wanted.filter(|word| !words.contains(&**word)).map(|word| format!("no {word}"));
+    let begins = recipe.lines().filter(|line| line.starts_with("FROM ") && !line.contains("@sha256:"));
+    let complaints = lacks
+        .chain(begins.map(|line| format!("no digest in {line}")))
+        .map(|lack| format!("packaging/Containerfile: {lack}"));
+    none(&complaints.collect::<Vec<_>>())
 }
 
 pub(crate) fn limits_name_what_there_is() -> Result<()> {

@@ -4,8 +4,9 @@
 //! A call that is not listed ends the process by SIGSYS, and the kernel logs which call it was. The filter checks the
 //! arguments of calls with many meanings: no memory becomes executable, no process is made besides threads, no sockets
 //! are opened but UDP and `NETLINK_ROUTE`, and packet sockets where a bundle has links of Ethernet frames, no rules
-//! of iptables are read or written, and of BPF nothing is done but writing maps, where a bundle has programs. Calls that open files fail with "there is none" instead of ending the process, for
-//! libraries try files that they can do without, and so does a panic.
+//! of iptables are read or written, no other process is signalled, and of BPF nothing is done but writing maps, where a bundle has
+//! programs. Calls that open files fail with "there is none" instead of ending the process, for libraries try files that they can do
+//! without, and so does a panic.
 //!
 //! Source: `seccomp(2)`; the list is what `strace -f` shows of the tests, and what glibc may use instead.
 
@@ -14,7 +15,7 @@ use std::env::consts::ARCH;
 
 use libc::{c_int, c_long};
 use rustix::thread::secure_computing_mode;
-use seccompiler::SeccompCmpOp::{self, Eq, Lt, MaskedEq};
+use seccompiler::SeccompCmpOp::{self, Eq, Lt, MaskedEq, Ne};
 use seccompiler::{
     BpfProgram, SeccompAction, SeccompCmpArgLen, SeccompCondition, SeccompFilter, SeccompRule, TargetArch,
     apply_filter,
@@ -46,7 +47,6 @@ const ALLOWED: &[c_long] = &[
     libc::SYS_epoll_pwait,
     libc::SYS_epoll_pwait2,
     libc::SYS_eventfd2,
-    libc::SYS_fcntl,
     libc::SYS_ppoll,
     // Time and randomness.
     libc::SYS_clock_gettime,
@@ -75,7 +75,6 @@ const ALLOWED: &[c_long] = &[
     libc::SYS_sched_yield,
     libc::SYS_set_robust_list,
     libc::SYS_sigaltstack,
-    libc::SYS_tgkill,
     libc::SYS_uname,
     #[cfg(target_arch = "x86_64")]
     libc::SYS_epoll_wait,
@@ -109,6 +108,9 @@ const UNKNOWN: &[c_long] = &[libc::SYS_clone3];
 /// The controls of descriptors that are used: of the device, of a socket's queue, of blocking, and the terminal's test.
 const CONTROLS: &[u64] =
     &[libc::TUNSETOFFLOAD, libc::TUNSETCARRIER, libc::TIOCOUTQ, libc::FIONBIO, libc::TCGETS];
+
+/// What `fcntl` is not used for: to say who gets the signals of a descriptor, and which (`F_SETOWN`, `F_SETSIG`, `F_SETOWN_EX`).
+const SIGNALS: [u64; 3] = [8, 10, 15];
 
 /// Whose calls are listed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -176,6 +178,8 @@ fn conditional(program: Program) -> anyhow::Result<Rules> {
         (libc::SYS_mprotect, vec![no_code()?]),
         (libc::SYS_clone, vec![rule(&[(0, MaskedEq(thread), thread)])?]),
         (libc::SYS_prctl, vec![rule(&[(0, Eq, number(libc::PR_SET_NAME))])?]),
+        (libc::SYS_tgkill, vec![rule(&[(0, Eq, std::process::id().into())])?]),
+        (libc::SYS_fcntl, vec![rule(&SIGNALS.map(|command| (1, Ne, command)))?]),
         (libc::SYS_ioctl, controls.collect::<Result<_, _>>()?),
     ]);
     rules.extend(match program {

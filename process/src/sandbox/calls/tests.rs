@@ -7,11 +7,16 @@ use std::os::unix::process::ExitStatusExt;
 use std::process::{Command, ExitStatus};
 
 use nix::sys::socket::{AddressFamily, SockFlag, SockProtocol, SockType, socket};
+use tabane_io::netns::{set_signals, signal_thread};
 
 use super::*;
 
 /// Names the call that the inner program is to make.
 const MARK: &str = "TABANE_TEST_CALL";
+
+/// `F_SETSIG` and `F_SETOWN_EX`.
+const SET_SIGNAL: c_int = 10;
+const SET_OWNER: c_int = 15;
 
 /// Calls of a bundle that has links of Ethernet frames.
 const FRAMES: [&str; 2] = ["frames", "raw frames"];
@@ -89,6 +94,16 @@ fn inner() {
             drop(UdpSocket::bind("127.0.0.1:0").expect("it asks DNS"));
         }
         "web program" => drop(Command::new("/bin/true").spawn()),
+        "own signal" => {
+            let own = rustix::thread::gettid().as_raw_nonzero().get();
+            signal_thread(std::process::id(), own.cast_unsigned(), 0).expect("allowed");
+            set_signals(UdpSocket::bind("127.0.0.1:0").expect("allowed"), libc::F_GETOWN, 0)
+                .expect("allowed");
+        }
+        "signal" | "web signal" => drop(signal_thread(1, 1, 0)),
+        "owner" | "web owner" => drop(set_signals(std::io::stdin(), libc::F_SETOWN, 1)),
+        "which signal" => drop(set_signals(std::io::stdin(), SET_SIGNAL, 0)),
+        "thread as owner" => drop(set_signals(std::io::stdin(), SET_OWNER, 0)),
         "become root" => rustix::thread::set_thread_uid(rustix::process::Uid::ROOT).expect("allowed"),
         other => panic!("no call is named {other}"),
     }
@@ -96,7 +111,7 @@ fn inner() {
 
 #[test]
 fn what_a_bundle_does_is_allowed() {
-    for call in ["udp", "netlink", "thread", "file", "frames", "web bundle", "speeds ethtool"] {
+    for call in ["udp", "netlink", "thread", "file", "own signal", "frames", "web bundle", "speeds ethtool"] {
         let end = end_of(call);
         assert!(end.success(), "{call}: {end:?}");
     }
@@ -119,6 +134,10 @@ fn everything_else_ends_the_process() {
         "raw frames",
         "netfilter",
         "become root",
+        "signal",
+        "owner",
+        "which signal",
+        "thread as owner",
         "ethtool",
         "bpf",
         "maps bpf",
@@ -129,6 +148,8 @@ fn everything_else_ends_the_process() {
         "web datagram",
         "web name",
         "web program",
+        "web signal",
+        "web owner",
     ];
     for call in forbidden {
         assert_eq!(end_of(call).signal(), Some(libc::SIGSYS), "{call}");
