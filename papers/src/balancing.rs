@@ -4,7 +4,6 @@
 //! none at the higher one. As in the paper, the sending host's NICs limit, and not the receivers': its frames leave the switches as
 //! fast as the machine.
 
-use super::Experiment;
 use super::matrix::{self, CELLS, CELLS_OF_RATE, Cell, Pair};
 use super::setting;
 use super::streams::{PERIOD_SECONDS, Streamed, Streams};
@@ -31,11 +30,7 @@ type Published = fn(&(f64, f64)) -> f64;
 pub(super) struct Seen([Streamed; 4]);
 
 pub(super) fn run(setting: &Setting) -> Result<Outcome> {
-    let (seen, cost): (Vec<Seen>, String) =
-        setting::measured(setting, Experiment::Balancing, &["bonding"], LIMIT)?;
-    let mut outcome = outcome(&seen);
-    outcome.remarks.push(cost.into());
-    Ok(outcome)
+    setting::measured(setting, "P0.bonding", &["bonding"], LIMIT, |seen: &Vec<Seen>| outcome(seen))
 }
 
 pub(super) fn measure(setting: &Setting) -> Result<Vec<Seen>> {
@@ -49,12 +44,12 @@ fn see(setting: &Setting, cell: &Cell, rate: Bitrate) -> Result<Seen> {
     for link in 0..cell.nics {
         topology.switch(link).tc("qdisc del dev port2 root")?;
     }
-    let [rr, tlb, bond_rr, bond_tlb] = JOINTS.map(|joint| {
+    let streamed = each(JOINTS, |joint| {
         let _step =
             progress::step(&format!("{}-{}, NICs of {rate}: {}", cell.senders, cell.nics, joint.label()));
         joint.stream(setting, &topology, cell.senders)
     });
-    Ok(Seen([rr?, tlb?, bond_rr?, bond_tlb?]))
+    Ok(Seen(streamed?))
 }
 
 impl Joint {

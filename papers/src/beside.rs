@@ -6,7 +6,6 @@
 
 use tabane_kit::counters::busy_during;
 
-use super::Experiment;
 use super::bidirectional::{self, AS_MANY, PORT};
 use super::parallel::{GAINS, Speeds, speeds};
 use super::setting;
@@ -15,7 +14,7 @@ use crate::prelude::*;
 use crate::workload::exchange::Class;
 use crate::workload::returned;
 
-pub(super) const MODULES: [&str; 2] = ["bonding", "sch_netem"];
+const MODULES: [&str; 2] = ["bonding", "sch_netem"];
 const LIMIT: Duration = Duration::from_secs(1_200);
 /// Rate of a link: emulated processors fill two of them, both ways.
 const RATE: Bitrate = Bitrate::mbit(5);
@@ -52,20 +51,16 @@ pub(super) struct Seen {
 }
 
 pub(super) fn run(setting: &Setting) -> Result<Outcome> {
-    let (seen, cost): (Seen, String) = setting::measured(setting, Experiment::Beside, &MODULES, LIMIT)?;
-    let mut outcome = outcome(&seen);
-    outcome.remarks.push(cost.into());
-    Ok(outcome)
+    setting::measured(setting, "P2.bonding", &MODULES, LIMIT, outcome)
 }
 
 pub(super) fn measure(setting: &Setting) -> Result<Seen> {
     let topology = way::moderated_hosts(2, RATE)?;
-    let [single, bonding, bundle] = WAYS.map(|way| stream(setting, &topology, way).context(way.label()));
-    let streamed = [single?, bonding?, bundle?];
+    let streamed = each(WAYS, |way| stream(setting, &topology, way).context(way.label()))?;
     drop(topology);
     let topology = way::moderated_hosts(NODES, NODE_RATE)?;
-    let [single, bonding, bundle] = WAYS.map(|way| replay(setting, &topology, way).context(way.label()));
-    Ok(Seen { streamed, replayed: [single?, bonding?, bundle?] })
+    let replayed = each(WAYS, |way| replay(setting, &topology, way).context(way.label()))?;
+    Ok(Seen { streamed, replayed })
 }
 
 fn stream(setting: &Setting, topology: &Topology, way: Way) -> Result<Streamed> {

@@ -22,7 +22,6 @@ mod bidirectional;
 mod bounce;
 pub mod cgroup;
 mod connections;
-pub mod device;
 mod latecomers;
 mod matrix;
 mod memory;
@@ -48,11 +47,43 @@ mod summary;
 mod swept;
 mod systems;
 mod way;
-pub mod workload;
+
+/// Models of the papers' machines: the costs of their devices and processors, with the project's engines at work on them.
+///
+/// Nobody has these machines any more. Each is a set of figures with their sources (`oc48`, `exchange`): most are
+/// from the papers or from the standards that they name, some are assumed, and some are fitted to a published figure; a
+/// test says to which. The other figures of a model are predictions, and are compared with the other published figures.
+/// `ping_pong` is no paper's machine: seeds draw its parameters, to try what judges round trips.
+///
+/// ```text
+///   sender: a processor that sends packets ── engine (tabane_engine) ── card: descriptors, bus, memory, line     (P1)
+///   exchange: two hosts that poll ── slot: units written and read through a window, a wire                      (P3)
+///   ping_pong: two hosts, NICs that moderate interrupts and write by lines of memory, a switch                  (P4)
+/// ```
+pub mod device {
+    mod card;
+    pub mod exchange;
+    pub mod oc48;
+    pub mod ping_pong;
+    pub mod sender;
+    mod slot;
+
+    pub use slot::SlotSettings;
+}
+
+/// What runs through a path in these measurements, and nowhere else.
+pub mod workload {
+    pub mod bonnie;
+    pub mod exchange;
+    pub mod nfs;
+    pub mod ranks;
+    pub mod returned;
+}
 
 use std::process::ExitCode;
 
 use clap::ValueEnum;
+use clap::builder::PossibleValue;
 
 use crate::prelude::*;
 use setting::Emulated;
@@ -60,152 +91,114 @@ pub use setting::Options;
 use tabane_kit::prerequisites::{BONNIE, GANESHA, NFS_CAT};
 
 /// A measurement of a paper.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum Experiment {
-    /// What single calls of `send()` cost in a long stream
-    #[value(name = "P0.send")]
-    Sending,
-    /// One sender over one NIC of 100 Mbit/s and of 1 Gbit/s
-    #[value(name = "P0.base")]
-    Base,
-    /// Several senders over several NICs, under round robin and under transmit load balancing
-    #[value(name = "P0.matrix")]
-    Matrix,
-    /// The same with less and less of a processor for the receiving side
-    #[value(name = "P0.budget")]
-    Budget,
-    /// Linux bonding beside bundles, several senders over several NICs, in a guest
-    #[value(name = "P0.bonding")]
-    Balancing,
-    /// A sender that starts before three others, under transmit load balancing
-    #[value(name = "P0.skew")]
-    Skew,
-    /// Today's policies over 2 to 8 links, with 1 to 64 senders
-    #[value(name = "P0.policies")]
-    Policies,
-    /// FreeBSD beside Linux, and one processor budget beside another
-    #[value(name = "P1.systems")]
-    Systems,
-    /// Messages of 64 B to 64 KB, their buffers reclaimed by interrupt, lazily, or adaptively
-    #[value(name = "P1.sweep")]
-    Reclaim,
-    /// What it costs to gather a packet from many fragments
-    #[value(name = "P1.cost")]
-    Gathering,
-    /// The first fragments copied into one buffer
-    #[value(name = "P1.bounce")]
-    Bounce,
-    /// Packets that it takes to send 1 GB
-    #[value(name = "P2.acks")]
-    Acks,
-    /// Both directions at once over two links
-    #[value(name = "P2.bidir")]
-    Bidirectional,
-    /// What parallel programs exchange, over one link and over two, on 4 and 8 nodes
-    #[value(name = "P2.npb")]
-    Parallel,
-    /// The same exchange, simulated on 4 to 64 nodes
-    #[value(name = "P2.scaling")]
-    Scaling,
-    /// Linux bonding beside bundles: both directions, packets for 1 GB, parallel programs, in a guest
-    #[value(name = "P2.bonding")]
-    Beside,
-    /// NFS over one link and over two, in a guest
-    #[value(name = "P2.nfs")]
-    Nfs,
-    /// Reordering, and how soon a dead link is noticed, at up to 100 Gbit/s
-    #[value(name = "P2.rates")]
-    Rates,
-    /// Messages of 1 KB to 64 KB through a memory-slot NIC, with and without its bug
-    #[value(name = "P3.size")]
-    Sizes,
-    /// Packets of 1 KB to 64 KB through a memory-slot NIC
-    #[value(name = "P3.mtu")]
-    Mtus,
-    /// 1 to 16 connections through a memory-slot NIC, and over gigabit Ethernet
-    #[value(name = "P3.conns")]
-    Connections,
-    /// How often a worker looks into the window, and by which timer
-    #[value(name = "P3.poll")]
-    Polls,
-    /// Where the time of one packet goes
-    #[value(name = "P3.packet")]
-    Packet,
-    /// What parallel programs exchange, and NFS, through a window of memory
-    #[value(name = "P3.mpi")]
-    Programs,
-    /// Round trips of messages of 1 B and 1 KB
-    #[value(name = "P4.rtt")]
-    RoundTrips,
-    /// Larger messages that are faster than any smaller one
-    #[value(name = "P4.anomaly")]
-    Anomaly,
+#[derive(Clone, Copy, Debug)]
+struct Experiment {
+    id: &'static str,
+    title: &'static str,
+    tools: &'static [Tool],
+    run: fn(&Setting) -> Result<Outcome>,
+    /// What is done in the guest of one that is measured there.
+    in_guest: Option<fn(&Setting) -> Result<()>>,
+}
+
+/// All of them, in the order of the papers.
+const EXPERIMENTS: [Experiment; 26] = [
+    of("P0.send", "What single calls of `send()` cost in a long stream", sending::run),
+    of("P0.base", "One sender over one NIC of 100 Mbit/s and of 1 Gbit/s", matrix::run_base),
+    of(
+        "P0.matrix",
+        "Several senders over several NICs, under round robin and under transmit load balancing",
+        matrix::run,
+    ),
+    of("P0.budget", "The same with less and less of a processor for the receiving side", matrix::run_budget),
+    of(
+        "P0.bonding",
+        "Linux bonding beside bundles, several senders over several NICs, in a guest",
+        balancing::run,
+    )
+    .with(&[QEMU, MODPROBE, BUSYBOX])
+    .in_guest(|setting| hand_over(setting, balancing::measure(setting)?)),
+    of("P0.skew", "A sender that starts before three others, under transmit load balancing", latecomers::run),
+    of("P0.policies", "Today's policies over 2 to 8 links, with 1 to 64 senders", policies::run),
+    of("P1.systems", "FreeBSD beside Linux, and one processor budget beside another", systems::run),
+    of(
+        "P1.sweep",
+        "Messages of 64 B to 64 KB, their buffers reclaimed by interrupt, lazily, or adaptively",
+        reclaim::run,
+    ),
+    of("P1.cost", "What it costs to gather a packet from many fragments", |_| Ok(bounce::run_gathering())),
+    of("P1.bounce", "The first fragments copied into one buffer", bounce::run),
+    of("P2.acks", "Packets that it takes to send 1 GB", bidirectional::run_acks).with(&[IPERF3]),
+    of("P2.bidir", "Both directions at once over two links", bidirectional::run),
+    of(
+        "P2.npb",
+        "What parallel programs exchange, over one link and over two, on 4 and 8 nodes",
+        parallel::run,
+    ),
+    of("P2.scaling", "The same exchange, simulated on 4 to 64 nodes", |_| parallel::run_scaling()),
+    of(
+        "P2.bonding",
+        "Linux bonding beside bundles: both directions, packets for 1 GB, parallel programs, in a guest",
+        beside::run,
+    )
+    .with(&[QEMU, MODPROBE, BUSYBOX, ETHTOOL, IPERF3])
+    .in_guest(|setting| hand_over(setting, beside::measure(setting)?)),
+    of("P2.nfs", "NFS over one link and over two, in a guest", nfs::run)
+        .with(&[BONNIE, QEMU, MODPROBE, BUSYBOX])
+        .in_guest(|setting| hand_over(setting, nfs::measure(setting)?)),
+    of("P2.rates", "Reordering, and how soon a dead link is noticed, at up to 100 Gbit/s", rates::run)
+        .with(&[IPERF3]),
+    of(
+        "P3.size",
+        "Messages of 1 KB to 64 KB through a memory-slot NIC, with and without its bug",
+        sizes::run,
+    )
+    .with(&[ETHTOOL]),
+    of("P3.mtu", "Packets of 1 KB to 64 KB through a memory-slot NIC", sizes::run_mtus).with(&[ETHTOOL]),
+    of(
+        "P3.conns",
+        "1 to 16 connections through a memory-slot NIC, and over gigabit Ethernet",
+        connections::run,
+    )
+    .with(&[ETHTOOL]),
+    of("P3.poll", "How often a worker looks into the window, and by which timer", connections::run_polls),
+    of("P3.packet", "Where the time of one packet goes", packet::run),
+    of("P3.mpi", "What parallel programs exchange, and NFS, through a window of memory", programs::run)
+        .with(&[ETHTOOL, GANESHA, NFS_CAT]),
+    of("P4.rtt", "Round trips of messages of 1 B and 1 KB", round_trips::run),
+    of("P4.anomaly", "Larger messages that are faster than any smaller one", |_| anomaly::run()),
+];
+
+const fn of(id: &'static str, title: &'static str, run: fn(&Setting) -> Result<Outcome>) -> Experiment {
+    Experiment { id, title, tools: &[], run, in_guest: None }
 }
 
 impl Experiment {
-    fn id(self) -> String {
-        self.to_possible_value().map_or(String::new(), |value| value.get_name().to_string())
+    const fn with(self, tools: &'static [Tool]) -> Experiment {
+        Experiment { tools, ..self }
     }
 
-    fn title(self) -> String {
-        let help = self.to_possible_value().and_then(|value| value.get_help().map(ToString::to_string));
-        help.unwrap_or_default()
+    const fn in_guest(self, measure: fn(&Setting) -> Result<()>) -> Experiment {
+        Experiment { in_guest: Some(measure), ..self }
     }
 
-    fn tools(self) -> &'static [Tool] {
-        match self {
-            Experiment::Programs => &[ETHTOOL, GANESHA, NFS_CAT],
-            Experiment::Sizes | Experiment::Mtus | Experiment::Connections => &[ETHTOOL],
-            Experiment::Nfs => &[BONNIE, QEMU, MODPROBE, BUSYBOX],
-            Experiment::Balancing => &[QEMU, MODPROBE, BUSYBOX],
-            Experiment::Beside => &[QEMU, MODPROBE, BUSYBOX, ETHTOOL, IPERF3],
-            Experiment::Acks | Experiment::Rates => &[IPERF3],
-            _ => &[],
-        }
+    fn is_of(&self, paper: &str) -> bool {
+        self.id.split('.').next() == Some(paper)
+    }
+}
+
+impl ValueEnum for Experiment {
+    fn value_variants<'a>() -> &'a [Experiment] {
+        &EXPERIMENTS
     }
 
-    fn is_of(self, paper: &str) -> bool {
-        self.id().split('.').next() == Some(paper)
+    fn to_possible_value(&self) -> Option<PossibleValue> {
+        Some(PossibleValue::new(self.id).help(self.title))
     }
+}
 
-    fn run(self, setting: &Setting) -> Result<Outcome> {
-        match self {
-            Experiment::Sending => sending::run(setting),
-            Experiment::Base => matrix::run_base(setting),
-            Experiment::Matrix => matrix::run(setting),
-            Experiment::Budget => matrix::run_budget(setting),
-            Experiment::Balancing => balancing::run(setting),
-            Experiment::Skew => latecomers::run(setting),
-            Experiment::Policies => policies::run(setting),
-            Experiment::Systems => systems::run(setting),
-            Experiment::Reclaim => reclaim::run(setting),
-            Experiment::Gathering => Ok(bounce::run_gathering()),
-            Experiment::Bounce => bounce::run(setting),
-            Experiment::Acks => bidirectional::run_acks(setting),
-            Experiment::Bidirectional => bidirectional::run(setting),
-            Experiment::Parallel => parallel::run(setting),
-            Experiment::Scaling => parallel::run_scaling(),
-            Experiment::Beside => beside::run(setting),
-            Experiment::Nfs => nfs::run(setting),
-            Experiment::Rates => rates::run(setting),
-            Experiment::Sizes => sizes::run(setting),
-            Experiment::Mtus => sizes::run_mtus(setting),
-            Experiment::Connections => connections::run(setting),
-            Experiment::Polls => connections::run_polls(setting),
-            Experiment::Packet => packet::run(setting),
-            Experiment::Programs => programs::run(setting),
-            Experiment::RoundTrips => round_trips::run(setting),
-            Experiment::Anomaly => anomaly::run(),
-        }
-    }
-
-    fn hand_over(self, setting: &Setting) -> Result<()> {
-        match self {
-            Experiment::Balancing => setting.guest.hand_over(&Emulated::of(balancing::measure(setting)?)?),
-            Experiment::Beside => setting.guest.hand_over(&Emulated::of(beside::measure(setting)?)?),
-            _ => setting.guest.hand_over(&Emulated::of(nfs::measure(setting)?)?),
-        }
-    }
+fn hand_over<T: Serialize>(setting: &Setting, figures: T) -> Result<()> {
+    setting.guest.hand_over(&Emulated::of(figures)?)
 }
 
 fn write(path: &Path, text: &str) -> Result<()> {
@@ -221,24 +214,25 @@ pub fn run(options: &Options) -> Result<ExitCode> {
         Setting { daemon: common.daemon()?, guest: guest.clone(), rounds: *rounds, seconds: options.seconds };
     let chosen = options.chosen();
     if guest.is_inside() {
-        return chosen.iter().try_for_each(|of| of.hand_over(&setting)).map(|()| ExitCode::SUCCESS);
+        let mut measured = chosen.iter().filter_map(|experiment| experiment.in_guest);
+        return measured.try_for_each(|measure| measure(&setting)).map(|()| ExitCode::SUCCESS);
     }
     let mut report = Report::new("papers", common.seed);
     let commit = report.machine().commit.clone();
     let manner = options.manner();
     let (mut found, mut failed) = (Vec::new(), Vec::new());
     for experiment in &chosen {
-        let id = experiment.id();
-        let kept = options.resume.then(|| Outcome::kept(&id, &manner)).flatten();
-        let title = format!("{id}: {}", experiment.title());
+        let Experiment { id, title, run, .. } = *experiment;
+        let kept = options.resume.then(|| Outcome::kept(id, &manner)).flatten();
+        let title = format!("{id}: {title}");
         let _step = progress::step_within(&title, progress::STEP_MAX * u32::try_from(*rounds)?);
-        match kept.map_or_else(|| experiment.run(&setting), Ok) {
+        match kept.map_or_else(|| run(&setting), Ok) {
             Ok(mut outcome) => {
                 outcome.commit = outcome.commit.or_else(|| commit.clone());
-                outcome.keep(&id, &manner);
+                outcome.keep(id, &manner);
                 found.push((*experiment, outcome));
             }
-            Err(error) => failed.push(format!("{id}: {}", progress::failed(&id, &error))),
+            Err(error) => failed.push(format!("{id}: {}", progress::failed(id, &error))),
         }
     }
     summary::write(&mut report, &found);

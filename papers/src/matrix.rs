@@ -62,9 +62,8 @@ pub(super) fn run(setting: &Setting) -> Result<Outcome> {
 
 fn measure(setting: &Setting, cell: &Cell) -> Result<[Streamed; 2]> {
     let topology = Setting::hosts(cell.nics, cell.rate)?;
-    let stream =
-        |policy| Streams::periods(cell.senders, setting.rounds).over_bundles(setting, &topology, policy);
-    Ok([stream(POLICIES[0])?, stream(POLICIES[1])?])
+    let streams = Streams::periods(cell.senders, setting.rounds);
+    each(POLICIES, |policy| streams.over_bundles(setting, &topology, policy))
 }
 
 /// The paper's findings 1 to 5, of `who`, whose slower and faster NICs have these `rates`.

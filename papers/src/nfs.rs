@@ -7,7 +7,6 @@
 //! the server's its kernel threads with its bundle; the rest is work of the kernel that belongs to no process. The client's memory
 //! is limited by a control group where the paper does it by the kernel's command line.
 
-use super::Experiment;
 use super::setting;
 use super::way::{self, WAYS, Way};
 use crate::prelude::*;
@@ -59,19 +58,14 @@ const PUBLISHED: [Published; 3] = [
 
 pub(super) fn run(setting: &Setting) -> Result<Outcome> {
     let limit = BOOT_MAX + RUN_MAX * u32::try_from(WAYS.len() * setting.rounds)?;
-    let (seen, cost): ([Vec<Figures>; 3], String) =
-        setting::measured(setting, Experiment::Nfs, &MODULES, limit)?;
-    let mut outcome = outcome(&seen);
-    outcome.remarks.push(cost.into());
-    Ok(outcome)
+    setting::measured(setting, "P2.nfs", &MODULES, limit, outcome)
 }
 
 pub(super) fn measure(setting: &Setting) -> Result<[Vec<Figures>; 3]> {
     // The kernel bounds what waits to be written by the machine's memory, not by the group's.
     fs::write("/proc/sys/vm/dirty_bytes", (CLIENT_MEGABYTES << 18).to_string()).context("dirty_bytes")?;
     let topology = way::hosts(2, RATE)?;
-    let [single, bonding, bundle] = WAYS.map(|way| see(setting, &topology, way).context(way.label()));
-    Ok([single?, bonding?, bundle?])
+    each(WAYS, |way| see(setting, &topology, way).context(way.label()))
 }
 
 fn see(setting: &Setting, topology: &Topology, way: Way) -> Result<Vec<Figures>> {

@@ -175,9 +175,8 @@ fn all() -> Result<Vec<(Kernel, Vec<Speed>)>> {
 fn speeds_of(kernel: Kernel) -> Result<Vec<Speed>> {
     let nodes = ALL_NODES.into_iter().filter(|nodes| kernel.runs_on((*nodes).into()));
     let speed = |nodes| {
-        let [one, two] =
-            LINKS.map(|links| replay::speed(kernel, Class::A, nodes, &vec![Link::GIGABIT; links]));
-        Ok((nodes, [one?, two?]))
+        let over = |links| replay::speed(kernel, Class::A, nodes, &vec![Link::GIGABIT; links]);
+        Ok((nodes, each(LINKS, over)?))
     };
     nodes.map(speed).collect()
 }

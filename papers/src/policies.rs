@@ -93,10 +93,7 @@ fn simulated() -> Result<Vec<(usize, Kind, Shares)>> {
 }
 
 fn shares(rates: &[Bitrate]) -> Result<Shares> {
-    let of = |doubling: u32| {
-        let [rr, tlb, adaptive] = POLICIES.map(|policy| carried(policy, rates, 1 << doubling));
-        Ok([rr?, tlb?, adaptive?])
-    };
+    let of = |doubling: u32| each(POLICIES, |policy| carried(policy, rates, 1 << doubling));
     DOUBLINGS.into_iter().map(of).collect()
 }
 
@@ -166,14 +163,13 @@ fn measure(setting: &Setting, kind: Kind, outcome: &mut Outcome) -> Result<()> {
     let topology = Topology::build(Plan::two_hosts(links))?;
     let (mut shares, mut busy) = (Vec::new(), Vec::new());
     for doubling in MEASURED {
-        let [rr, tlb, adaptive] = POLICIES.map(|policy| {
+        let seen = each(POLICIES, |policy| {
             let _step = progress::step(&format!("{}: {}, {policy}", kind.words(), senders(doubling)));
             // As in the simulation, what `tlb` does after its first period counts; the others have none.
             let learns = if policy == PolicyKind::Tlb { PERIOD_SECONDS } else { WARM_UP_SECONDS };
             let streams = Streams { senders: 1 << doubling, seconds: learns + COUNTED_SECONDS, interval: 1 };
             streams.over_bundles(setting, &topology, policy.name())
-        });
-        let seen = [rr?, tlb?, adaptive?];
+        })?;
         shares.push(seen.each_ref().map(|seen| {
             let mbit = seen.mbit();
             let counted = mbit.values()[mbit.values().len() - COUNTED_SECONDS..].to_vec();

@@ -48,21 +48,25 @@ impl<T> Emulated<T> {
     }
 }
 
-/// Boots the guest, has `experiment` measured there with the kernel's `modules`, and returns its figures and a remark on the cost.
+/// Boots the guest, has the experiment `id` measured there with the kernel's `modules`; what becomes of its figures, with a remark on the
+/// cost.
 pub(super) fn measured<T: DeserializeOwned>(
     setting: &Setting,
-    experiment: Experiment,
+    id: &str,
     modules: &[&str],
     limit: Duration,
-) -> Result<(T, String)> {
-    let arguments = vec![experiment.id(), format!("--rounds={}", setting.rounds)];
+    outcome: impl FnOnce(&T) -> Outcome,
+) -> Result<Outcome> {
+    let arguments = vec![id.to_owned(), format!("--rounds={}", setting.rounds)];
     let own = work()?;
     let handed: Emulated<T> = setting.guest.guest()?.run(&arguments, modules, &setting.daemon, limit)?;
     let times = handed.work.as_secs_f64() / own.as_secs_f64();
+    let mut outcome = outcome(&handed.figures);
     let cost = format!(
         "the guest's emulated processor takes {times:.0} times as long as this machine's for the same work"
     );
-    Ok((handed.figures, cost))
+    outcome.remarks.push(cost.into());
+    Ok(outcome)
 }
 
 // What the command takes.
@@ -98,7 +102,7 @@ pub struct Options {
 
 impl Options {
     pub fn tools(&self) -> Vec<Tool> {
-        self.chosen().iter().flat_map(|experiment| experiment.tools()).copied().collect()
+        self.chosen().iter().flat_map(|experiment| experiment.tools).copied().collect()
     }
 
     pub(super) fn chosen(&self) -> Vec<Experiment> {

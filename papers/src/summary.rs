@@ -10,15 +10,15 @@ use super::outcome::{Grid, Row};
 use crate::prelude::*;
 
 pub(super) fn write(report: &mut Report, found: &[(Experiment, Outcome)]) {
-    let fields = found.iter().map(|(experiment, outcome)| {
-        json!({ "id": experiment.id(), "title": experiment.title(), "outcome": outcome })
-    });
+    let fields = found.iter().map(
+        |(experiment, outcome)| json!({ "id": experiment.id, "title": experiment.title, "outcome": outcome }),
+    );
     report.field("experiments", fields.collect::<Vec<_>>());
     for (experiment, outcome) in found {
-        report.show(format!("  {}  {}\n", experiment.id(), experiment.title()));
+        report.show(format!("  {}  {}\n", experiment.id, experiment.title));
         let mut table = Table::new(["", "published", "here", "lowest", "highest", "unit", "from"]);
         for row in &outcome.rows {
-            report.samples(format!("{} {}", experiment.id(), row.what), row.own.clone());
+            report.samples(format!("{} {}", experiment.id, row.what), row.own.clone());
             let [median, low, high] = here(row);
             let (unit, from) = (row.own.unit().to_string(), row.source.word().to_string());
             table.row(vec![row.what.clone(), published(row), median, low, high, unit, from]);
@@ -53,7 +53,7 @@ pub(super) fn markdown(found: &[(Experiment, Outcome)], setting: &Setting, machi
     );
     page += &findings(found);
     for (experiment, outcome) in found {
-        let _ = writeln!(page, "\n## {}: {}\n", experiment.id(), experiment.title());
+        let _ = writeln!(page, "\n## {}: {}\n", experiment.id, experiment.title);
         if !outcome.rows.is_empty() {
             page += "| | published | here | unit | from |\n|---|---|---|---|---|\n";
         }
@@ -80,7 +80,7 @@ pub(super) fn markdown(found: &[(Experiment, Outcome)], setting: &Setting, machi
         }
         let other = outcome.commit.as_deref().filter(|other| *other != commit);
         let at = other.map_or(String::new(), |other| format!("; measured at commit {other}"));
-        let _ = writeln!(page, "\nAgain: `tabane-papers {}`{at}", experiment.id());
+        let _ = writeln!(page, "\nAgain: `tabane-papers {}`{at}", experiment.id);
     }
     page
 }
@@ -89,8 +89,8 @@ fn findings(found: &[(Experiment, Outcome)]) -> String {
     let mut table = "\n## Findings\n\n| measurement | finding | here |\n|---|---|---|\n".to_string();
     for (experiment, outcome) in found {
         for finding in &outcome.findings {
-            let id = experiment.id();
-            let anchor = format!("{id}-{}", experiment.title()).to_lowercase();
+            let id = experiment.id;
+            let anchor = format!("{id}-{}", experiment.title).to_lowercase();
             let anchor: String = anchor
                 .chars()
                 .filter(|letter| letter.is_alphanumeric() || " -_".contains(*letter))

@@ -397,14 +397,4 @@ mod tests {
         pair.nic = Nic { short: 0.0, wait: 10.0, waits_below: 256, ..pair.nic };
         assert_eq!(pair.is_inverted(), Truth::Clear(true));
     }
-
-    #[test]
-    fn a_seed_is_a_run_and_noise_only_adds_where_nothing_is_moderated() {
-        for seed in 0..50 {
-            let (pair, order) = (Pair::drawn(seed), [0, 1, 1, 0, 1]);
-            assert_eq!(pair.play(&order), Pair::drawn(seed).play(&order));
-            let adds = pair.play(&order).iter().all(|round| round.rtt >= round.quiet);
-            assert!(adds || pair.nic.interval > 0.0, "seed {seed}");
-        }
-    }
 }
