@@ -7,7 +7,7 @@ TOOLS := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/tabane/bin
 # The oldest Rust that builds this, as Cargo.toml declares it.
 MSRV := $(shell sed -n 's/^rust-version = "\(.*\)"/\1/p' Cargo.toml)
 
-.PHONY: help build build-lab test-tools sim-nightly page page-packages install uninstall deb deb-test fleet-test guests-test kernels-test versions-test asan miri mutants release test test-all nightly stress demo bench papers papers-test figures lab sim fuzz fuzz-corpus lint style docs sbom vm-setup vm-setup-backports clean rust
+.PHONY: help build build-lab test-tools sim-nightly page page-packages install uninstall deb deb-test fleet-test guests-test kernels-test versions-test effects asan miri mutants release test test-all nightly stress demo bench papers papers-test figures lab sim fuzz fuzz-corpus lint style docs sbom vm-setup vm-setup-backports clean rust
 
 help:
 	@echo "make build      release programs in target/release"
@@ -264,7 +264,7 @@ stress: test-tools
 
 # Nightly, and before a release. A step that fails does not keep the next from its turn.
 test-all: rust
-	lab/steps.sh lint test nightly papers-test sim-nightly fuzz kernels-test versions-test asan deb-test
+	lab/steps.sh lint test nightly papers-test sim-nightly fuzz kernels-test versions-test effects asan deb-test
 
 # What takes minutes: guests and their NICs, fleets by etcd and DNS, browsers, experiments, and simulated worlds from five times as
 # many seeds or more. Packages: `make deb-test`.
@@ -277,6 +277,12 @@ nightly: test-tools vm-setup vm-setup-backports
 sim-nightly:
 	@$(MAKE) --no-print-directory sim ARGS='--nightly 0..100000'
 
+# Whether each option has its effect, and its trial would notice if it had none; OPTIONS=--no-gso for some.
+OPTIONS ?=
+effects: test-tools
+	$(CARGO) build --locked --workspace $(FEATURES)
+	FEATURES="$(FEATURES)" lab/effects.py $(OPTIONS)
+
 # Servers of names and keys, and what a fleet does with them: a minute.
 fleet-test: test-tools
 	@lab/packages.sh $(NIGHTLY_TOOLS)
@@ -284,7 +290,7 @@ fleet-test: test-tools
 
 # The kernel path, also where it takes minutes in guests: through their NICs, and over MACsec; and VLANs there.
 guests-test: test-tools vm-setup-backports
-	TABANE_GUESTS=1 $(EACH) -E 'test(kernel_path) + test(vlan_on_the_device)'
+	TABANE_GUESTS=1 $(EACH) -E 'test(kernel_path) + test(vlan_on_the_device) + test(by_a_qdisc)'
 
 # The kernels of Debian's releases, each in a guest: how frames go there, and what the status says of it. Some minutes, and 180 MB
 # beside the newest kernel.

@@ -76,7 +76,7 @@ def trials():
 def passes(trial, features, **heard):
     daemon = ROOT / "target/debug/tabane"
     environment = {**os.environ, **heard, DAEMON: str(daemon), "TABANE_BIN": __file__ if heard else str(daemon)}
-    command = ["cargo", "test", "--quiet", "--locked", *features, "-p", "tabane-lab", "--test", "all", "--", trial]
+    command = ["cargo", "test", "--quiet", "--locked", "--workspace", *features, "--test", "all", "--", trial]
     result = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True)
     if not re.search(r"test result: .* [1-9]\d* (passed|failed)|[1-9]\d* failed", result.stdout):
         sys.exit(f"{trial} does not run here:\n{result.stdout[-2000:]}{result.stderr[-2000:]}")

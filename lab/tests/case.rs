@@ -61,7 +61,7 @@ impl Case {
     /// The same, whose name begins with a word for `.config/nextest.toml`. `alone::`: it judges what the processors decide, so
     /// nothing else runs beside it. `light::`: it measures, and computes little, so few others run beside it. `nightly::`: guests,
     /// browsers, packages and what takes minutes, which `make test-all` runs.
-    fn of(self, word: &str) -> Case {
+    pub(crate) fn of(self, word: &str) -> Case {
         Case { name: format!("{word}::{}", self.name), ..self }
     }
 
@@ -75,6 +75,14 @@ impl Case {
 
     pub(crate) fn nightly(name: impl Into<String>, needs: impl AsRef<[Need]>, test: impl Test) -> Case {
         Case::new(name, needs, test).of("nightly")
+    }
+
+    pub(crate) fn name(&self) -> &str {
+        &self.name
+    }
+
+    pub(crate) fn takes_guest(&self) -> bool {
+        self.needs.iter().any(|need| matches!(need, Need::Guest(_)))
     }
 
     /// Whether this is the one that is wanted, whose name may say why it cannot run; without a name, all are.

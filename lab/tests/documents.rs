@@ -19,6 +19,7 @@ pub(crate) fn cases() -> Vec<Case> {
         trial("figures_are_as_measured", figures::are_as_measured),
         trial("a_figure_that_was_not_measured_is_found", figures::mistakes_are_found),
         trial("make_targets_of_the_pages_exist", pages::targets_exist),
+        trial("words_of_only_select_tests", pages::words_select_tests),
         trial("the_list_of_limits_names_what_there_is", pages::limits_name_what_there_is),
         trial("the_image_has_all_programs", pages::the_image_has_all_programs),
         trial("the_summary_of_the_book_lists_every_page", pages::lists_every_page),

@@ -7,6 +7,7 @@ macro_rules! tests {
 mod case;
 mod dissector;
 mod documents;
+mod gates;
 mod metrics;
 mod repository;
 mod security;
@@ -45,6 +46,11 @@ fn main() -> Result<ExitCode> {
 }
 
 fn without_traffic() -> impl Iterator<Item = Case> {
-    let groups = [dissector::cases(), documents::cases(), metrics::cases(), security::cases(), tidy::cases()];
-    groups.into_iter().flatten()
+    macro_rules! all { ($($name:ident)*) => { [$((stringify!($name), $name::cases())),*] }; }
+    let groups = all! { dissector documents gates metrics security tidy };
+    groups.into_iter().flat_map(|(word, cases)| cases.into_iter().map(move |case| case.of(word)))
+}
+
+fn cases() -> impl Iterator<Item = Case> {
+    without_traffic().chain(traffic::cases())
 }

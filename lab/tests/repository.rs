@@ -1,7 +1,8 @@
 //! The repository as trials read it: its files by their paths, and what is wrong with them.
 
-use std::fs;
 use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::{env, fs};
 
 use anyhow::{Context, Result, ensure};
 
@@ -19,6 +20,20 @@ pub(crate) fn root() -> &'static Path {
 
 pub(crate) fn text(path: &str) -> Result<String> {
     fs::read_to_string(root().join(path)).with_context(|| path.to_owned())
+}
+
+/// What a package is linked with on Linux for x86-64, the daemon with the kernel path, a line each.
+pub(crate) fn tree(package: &str) -> Result<String> {
+    const TREE: &str = "tree --offline --locked --target x86_64-unknown-linux-gnu \
+        --edges normal,no-proc-macro --prefix none --format {p} --package";
+    let mut cargo = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    cargo.args(TREE.split_whitespace()).arg(package).current_dir(root());
+    if ["tabane", "tabaned"].contains(&package) {
+        cargo.args(["--features", "kernel-path"]);
+    }
+    let tree = cargo.output()?;
+    ensure!(tree.status.success(), "{}", String::from_utf8_lossy(&tree.stderr));
+    Ok(String::from_utf8(tree.stdout)?)
 }
 
 /// All files below a folder whose names end so, by their paths; a folder that is not there has none.

@@ -4,15 +4,13 @@
 //! over the pages: their links lead somewhere, and docs/guide.md names the policies that there are.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::env;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
 use anyhow::{Result, ensure};
 use tabane_proto::{Nature, PolicyKind};
 
 use crate::case::Case;
-use crate::repository::{File, files, none, root, slug, text};
+use crate::repository::{File, files, none, root, slug, text, tree};
 
 pub(crate) fn cases() -> Vec<Case> {
     tests![
@@ -105,7 +103,7 @@ fn commands_import_each_other_in_no_circle() -> Result<()> {
     Ok(())
 }
 
-fn is_test(path: &str) -> bool {
+pub(crate) fn is_test(path: &str) -> bool {
     path.contains("/tests/") || path.ends_with("/tests.rs")
 }
 
@@ -181,12 +179,7 @@ const LINKED: &str = "\
     tracing-subscriber vsprintf winnow zerocopy zeroize zmij";
 
 fn the_daemon_is_linked_with_a_list_of_others_and_nothing_else() -> Result<()> {
-    const TREE: &str = "tree --offline --locked --package tabaned --features kernel-path --target x86_64-unknown-linux-gnu \
-        --edges normal,no-proc-macro --prefix none --format {p}";
-    let mut tree = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
-    let tree = tree.args(TREE.split_whitespace()).current_dir(root()).output()?;
-    ensure!(tree.status.success(), "{}", String::from_utf8_lossy(&tree.stderr));
-    let text = String::from_utf8_lossy(&tree.stdout);
+    let text = tree("tabaned")?;
     let names = text.lines().filter_map(|line| line.split(' ').next());
     let linked: BTreeSet<&str> = names.filter(|name| !name.starts_with("tabane")).collect();
     let known = LINKED.split_whitespace().collect();

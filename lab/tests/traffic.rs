@@ -80,7 +80,7 @@ pub(crate) fn cases() -> Vec<Case> {
 
 /// The packages whose programs trials start, and the lab's own: with it, cargo chooses the same features of what they share as
 /// for this test, and builds that once.
-const PACKAGES: [&str; 6] =
+pub(crate) const PACKAGES: [&str; 6] =
     ["tabane", "tabaned", "tabane-probe", "tabane-web", "tabane-follow", "tabane-lab"];
 
 /// Has cargo build the programs into the directory of this test, unless `TABANE_BIN` names what is to be tested.

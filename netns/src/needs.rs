@@ -46,6 +46,7 @@ macro_rules! tools {
 }
 
 tools! {
+    MAKE: "make" of "make";
     IP: "ip" of "iproute2";
     TC: "tc" of "iproute2";
     IPERF3: "iperf3" of "iperf3";

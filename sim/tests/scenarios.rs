@@ -28,13 +28,12 @@ fn two_equal_links_double_the_goodput() {
 }
 
 #[test]
-fn links_of_ten_to_one_carry_nine_tenths_of_their_sum_and_never_less_than_the_better_one() {
+fn links_of_ten_to_one_carry_0_93_of_their_sum_and_more_than_the_better_one() {
     let better = of_links(&[Link::GIGABIT]);
     for delay in [micros(20), millis(1)] {
         let both = of_links(&[Link::GIGABIT, Link { delay, ..Link::FAST_ETHERNET }]);
         println!("1 Gbit/s and 100 Mbit/s, {delay:?} away: {:.3} Gbit/s", both / GIGABIT);
-        assert!(both >= 0.9 * 1.1 * GIGABIT);
-        assert!(both >= better);
+        assert!(both >= 0.93 * 1.1 * GIGABIT && both > better);
     }
 }
 
@@ -67,8 +66,8 @@ fn a_sparse_flow_hardly_waits_behind_bulk_and_bulk_flows_share_what_there_is() {
     );
     assert_eq!(result.lost(), 0);
     assert!(result.latency_max <= millis(10));
-    assert!(goodputs.iter().sum::<f64>() >= 0.9 * 200e6);
-    assert!(goodputs.iter().all(|goodput| *goodput >= 0.4 * 200e6));
+    assert!(goodputs.iter().sum::<f64>() >= 0.93 * 200e6);
+    assert!(goodputs.iter().all(|goodput| *goodput >= 0.45 * 200e6));
     assert!(trimmed.iter().sum::<u64>() > 20, "who does not slow down is signalled ever more often");
     assert_eq!(counted(&world, "frames_trimmed"), trimmed.iter().sum::<u64>());
 }
@@ -142,12 +141,30 @@ fn a_black_hole_under_load_is_noticed_within_5_ms_and_loses_no_frame() {
         run(&mut world, about(millis(50), seed));
         let since = world.begin(Fault::BlackHole(1, None));
         run(&mut world, millis(50));
+        assert!(world.longest_pause(flow, since) <= millis(30), "seed {seed}");
         stop(&mut world, &[flow], millis(100));
         assert_eq!(world.result(flow).lost(), 0, "seed {seed}");
         noticed(&world, 0, since)
     });
     table("black hole under load", &noticed);
-    assert!(noticed[noticed.len() / 2] <= millis(5));
+    assert!(noticed[noticed.len() / 2] <= millis(5) && noticed[noticed.len() - 1] <= millis(10));
+}
+
+#[test]
+fn with_each_policy_a_link_that_dies_costs_no_frame_and_the_other_is_used_up() {
+    for policy in PolicyKind::ALL {
+        let topology = Topology::new(2, &[Link::GIGABIT; 2]).with_repair().with(|node| node.policy = policy);
+        let mut world = settled(1, &topology);
+        let flow = world.start(Flow::bulk(0, 1));
+        run(&mut world, millis(50));
+        world.begin(Fault::BlackHole(0, None));
+        run(&mut world, millis(50));
+        let left = goodput(&mut world, flow, millis(100));
+        stop(&mut world, &[flow], millis(100));
+        println!("{}: {:.3} Gbit/s over the other link", policy.name(), left / GIGABIT);
+        assert!(left >= 0.93 * GIGABIT, "{}: {left:.3e} bit/s", policy.name());
+        assert_eq!(world.result(flow).lost(), 0, "{}", policy.name());
+    }
 }
 
 #[test]
@@ -173,7 +190,7 @@ fn a_link_that_is_dead_one_way_is_used_the_other_way() {
     run(&mut world, millis(20));
     let [there, back] = goodputs(&mut world, [there, back], millis(100));
     println!("dead way {:.3} Gbit/s, other way {:.3} Gbit/s", there / GIGABIT, back / GIGABIT);
-    assert!((0.9..1.0).contains(&(there / GIGABIT)));
+    assert!((0.93..1.0).contains(&(there / GIGABIT)));
     assert!(back >= 1.9 * GIGABIT);
 }
 

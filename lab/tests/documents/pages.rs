@@ -152,6 +152,27 @@ fn named(line: &str) -> impl Iterator<Item = &str> {
     words.filter(|word| !word.contains('='))
 }
 
+/// `make test ONLY=WORD` of the pages runs something.
+pub(crate) fn words_select_tests() -> Result<()> {
+    let (names, sources) = (crate::cases().map(|case| case.name().to_owned()), files("", "rs")?);
+    let functions = sources.iter().flat_map(|file| file.text.split("fn ").skip(1));
+    let functions = functions.filter_map(|rest| Some(rest.split_once("()")?.0.to_owned()));
+    let names: Vec<_> = names.chain(functions.filter(|name| !name.contains(' '))).collect();
+    let (mut complaints, mut count) = (Vec::new(), 0);
+    for File { path, text } in all()? {
+        let words = text.split("ONLY=").skip(1);
+        let words = words
+            .filter_map(|rest| rest.split(|letter: char| !letter.is_alphanumeric() && letter != '_').next());
+        for word in words.filter(|word| word.starts_with(|letter: char| letter.is_ascii_lowercase())) {
+            count += 1;
+            let is_there = names.iter().any(|name| name.contains(word));
+            complaints.extend((!is_there).then(|| format!("{path}: ONLY={word} runs no test")));
+        }
+    }
+    ensure!(count > 20, "{count} words were found in all pages");
+    none(&complaints)
+}
+
 /// The image of the container has the programs that `make install` installs, built with the kernel path and the packages that it takes,
 /// and names by digests what it begins with.
 pub(crate) fn the_image_has_all_programs() -> Result<()> {

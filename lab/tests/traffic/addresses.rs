@@ -14,8 +14,8 @@ const PER_SECOND: u64 = 40_000;
 const ADDRESSES: u64 = 100_000;
 const ARRIVE_WITHIN: Duration = Duration::from_secs(30);
 const TIMED: Duration = Duration::from_secs(4);
-/// Storms of which one has to keep to that: who else uses the CPUs can stall any.
-const ATTEMPTS: usize = 3;
+/// Storms, of which all but one cost no link: who else uses the CPUs can stall any.
+const STORMS: usize = 3;
 const FLOWS: u8 = 32;
 const FRAMES: u64 = 25;
 /// Frames that hosts' kernels send to groups by themselves meanwhile.
@@ -33,22 +33,23 @@ pub(crate) fn cases() -> Vec<Case> {
 fn storm() -> Result<()> {
     with_bundles(plan(&[FAST; 2]), &options()?, |topology, bundles| {
         let mut failures = Vec::new();
-        for attempt in 0..ATTEMPTS {
-            match play_in_storm(topology, bundles, attempt)? {
-                downs if downs.is_empty() => return Ok(()),
-                downs => failures.push(format!("{downs:?}")),
+        for number in 0..STORMS {
+            let downs = play_in_storm(topology, bundles, number)?;
+            if !downs.is_empty() {
+                failures.push(format!("{downs:?}"));
             }
+            ensure!(failures.len() < 2, "links that went down: {}", failures.join("; "));
         }
-        bail!("links that went down: {}", failures.join("; "))
+        Ok(())
     })
 }
 
-fn play_in_storm(topology: &Topology, bundles: &[Bundle<'_>], attempt: usize) -> Result<Vec<String>> {
+fn play_in_storm(topology: &Topology, bundles: &[Bundle<'_>], number: usize) -> Result<Vec<String>> {
     let (first, second) = (topology.host(0), topology.host(1));
     let other = second.enter(|| netlink::nic(DEVICE))??.mac.context("a MAC address")?;
     let delivered = || counted(&bundles[1], "frames_delivered");
     let (begun, before) = (monotonic_ns()?, delivered()?);
-    let storm = storm_of(first, other, u8::try_from(attempt)?)?;
+    let storm = storm_of(first, other, u8::try_from(number)?)?;
     round_trips(topology, TIMED)?;
     wait_for("frames of 100,000 addresses", ARRIVE_WITHIN, || {
         Ok((delivered()? - before >= ADDRESSES).then_some(()))

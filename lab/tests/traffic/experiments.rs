@@ -7,8 +7,8 @@ use tabane_kit::process::Ending;
 
 use crate::traffic::stage::*;
 
-/// Demonstrations of which one has to keep its promise on time: who else uses the CPUs can stall any.
-const ATTEMPTS: usize = 3;
+/// Demonstrations, of which all but one have to keep their promise on time: who else uses the CPUs can stall any.
+const ROUNDS: usize = 3;
 const RATIO_MIN: f64 = 1.85;
 const NOTICED_MS_MAX: f64 = 10.0;
 /// Segments that a connection sends again because of it.
@@ -62,8 +62,8 @@ fn verdict<'a>(report: &'a Value, id: &str) -> Result<&'a Value> {
 
 fn demo() -> Result<()> {
     let mut late = Vec::new();
-    for _ in 0..ATTEMPTS {
-        let report = report(&["demo", "--mbit", "200", "--rounds", "1"], 120)?;
+    for _ in 0..ROUNDS {
+        let report = report(&["demo", "--mbit", "100", "--rounds", "1"], 120)?;
         let outage = &report["outage"];
         let said = || format!("{outage}, ratio {}", report["ratio"]);
         ensure!(report["whole"] == true && outage["connections_lost"] == 0, "{}", said());
@@ -73,12 +73,12 @@ fn demo() -> Result<()> {
         let is_fast = report["ratio"].as_f64() >= Some(RATIO_MIN);
         let is_noticed = outage["detected_ms"].as_f64().is_some_and(|ms| ms <= NOTICED_MS_MAX);
         let is_repaired = outage["retransmits"].as_u64().is_some_and(|resent| resent <= RESENT_MAX);
-        if is_fast && is_noticed && is_repaired {
-            return Ok(());
+        if !(is_fast && is_noticed && is_repaired) {
+            late.push(said());
         }
-        late.push(said());
+        ensure!(late.len() < 2, "{}", late.join("; "));
     }
-    bail!("{}", late.join("; "))
+    Ok(())
 }
 
 /// No connection suffers, and even a busy machine fills most of such slow links.

@@ -15,12 +15,13 @@ use tabane_kit::prerequisites::CONNTRACK;
 use tabane_kit::sandbox::Hosts;
 use tabane_kit::status::paths_up;
 
+use crate::traffic::faults::within;
 use crate::traffic::stage::*;
 
-/// The longest time without a byte when routers forget all ports. Of so many changes one has to keep to that: who else uses
-/// the CPUs can stall any.
-const OUTAGE_MAX: Duration = Duration::from_millis(100);
-const ATTEMPTS: usize = 3;
+/// The longest time without a byte when routers forget all ports, in the median of the changes, and in the one that others who use the
+/// CPUs have stalled.
+const OUTAGE_MAX: [Duration; 2] = [Duration::from_millis(100), Duration::from_millis(500)];
+const ROUNDS: usize = 3;
 const BACK_WITHIN: Duration = Duration::from_secs(5);
 /// Pings of a change of ports: one each 10 ms for 2 s.
 const PINGS: [&str; 5] = ["-q", "-i", "0.01", "-c", "200"];
@@ -139,17 +140,18 @@ fn ports() -> Result<()> {
     let (a, b) = (&sites.ends[0], &sites.ends[1]);
     send_file(a, b, address(1), FILE)?;
     send_file(b, a, address(0), FILE)?;
-    let mut failures = Vec::new();
-    for attempt in 0..ATTEMPTS {
-        let outages = [change_ports(&sites, &bundles, (0, 1))?, change_ports(&sites, &bundles, (1, 0))?];
-        println!("ports change, attempt {attempt}: outage to b {:?}, to a {:?}", outages[0], outages[1]);
-        if outages.iter().all(|(gap, lost)| *gap <= OUTAGE_MAX && *lost == 0) {
-            ready(&mut bundles, LINKS)?;
-            return Bundle::stop_all(bundles);
-        }
-        failures.push(format!("{outages:?}"));
+    let (mut outages, mut lost) = (Vec::new(), Vec::new());
+    for way in [(0, 1), (1, 0)].repeat(ROUNDS) {
+        let (outage, pings) = change_ports(&sites, &bundles, way)?;
+        outages.push(outage);
+        lost.push(pings);
     }
-    anyhow::bail!("longest gap and pings lost, to either site: {}", failures.join("; "))
+    println!("ports change: outages {outages:?}, pings lost {lost:?}");
+    lost.sort_unstable();
+    ensure!(lost[ROUNDS] == 0, "pings lost: {lost:?}");
+    within("no byte for", outages, OUTAGE_MAX)?;
+    ready(&mut bundles, LINKS)?;
+    Bundle::stop_all(bundles)
 }
 
 /// All ports change in the middle of a transfer: the longest time without a byte of it, and how many pings were lost.

@@ -50,12 +50,12 @@ fn tcp(rates: &[Bitrate]) -> Result<()> {
 
 /// The links of the second host received both files that were sent to it, and each link a part of them.
 fn every_link_is_used(topology: &Topology, rates: &[Bitrate]) -> Result<()> {
-    let nics = topology.nics().len() as u64;
-    // Of both files, half of what would be equal parts.
-    let least = if rates[0] == EQUAL { BYTES / nics } else { BYTES / 100 };
+    let all: u64 = rates.iter().map(|rate| rate.bits_per_second()).sum();
     let mut sum = 0;
-    for nic in topology.nics() {
-        let [bytes] = received_bytes(topology.host(1), [&nic])?;
+    for (nic, rate) in topology.nics().iter().zip(rates) {
+        // Of both files, half of the part that is its own by its rate.
+        let least = BYTES * rate.bits_per_second() / all;
+        let [bytes] = received_bytes(topology.host(1), [nic])?;
         ensure!(bytes > least, "{nic} received {bytes} bytes, not {least}");
         sum += bytes;
     }
