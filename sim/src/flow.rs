@@ -115,3 +115,19 @@ impl Sizes {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_are_within_what_a_record_holds_and_as_long_as_is_said() {
+        for sizes in [Sizes::Fixed(900), Sizes::UpTo(5_000), Sizes::Mixed] {
+            let lengths = (0..4_000).map(|number| sizes.length(FrameId { flow: 7, number }));
+            let lengths: Vec<_> = lengths.collect();
+            assert!(lengths.iter().all(|length| (SHORTEST..=FRAME_MAX).contains(length)));
+            let average = lengths.iter().sum::<usize>() / lengths.len();
+            assert!(average.abs_diff(sizes.average()) < sizes.average() / 6, "{sizes:?}: {average}");
+        }
+    }
+}

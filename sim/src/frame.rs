@@ -193,3 +193,31 @@ fn host(id: FrameId) -> [u8; 6] {
     let ([flow, _], [_, high, middle, low]) = (id.flow.to_le_bytes(), id.number.to_be_bytes());
     [6, 0, flow, high, middle, low]
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::random::Stream;
+
+    const HEADINGS: [Heading; 6] =
+        [Heading::Ipv4, Heading::Ipv6, Heading::Vlan, Heading::Tcp, Heading::Bare, Heading::Bridged];
+
+    #[test]
+    fn a_frame_follows_from_its_flow_and_number() {
+        let noise = Noise::new(Random::new(1, Stream::Traffic));
+        let (mut one, mut other) = (Vec::new(), Vec::new());
+        for heading in HEADINGS {
+            let envelope = Envelope { from: 0, to: Some(1), heading };
+            let id = FrameId { flow: 3, number: 70_000 };
+            for length in [SHORTEST, 1_514, FRAME_MAX] {
+                noise.write(envelope, id, length, &mut one);
+                let least = if heading == Heading::Ipv6 { 68 } else { SHORTEST };
+                assert_eq!(one.len(), VNET + length.max(least));
+                assert_eq!(identify(&one), Some(id));
+                noise.write(envelope, FrameId { number: 70_001, ..id }, length, &mut other);
+                assert_eq!(one.len(), other.len());
+                assert_ne!(one, other);
+            }
+        }
+    }
+}

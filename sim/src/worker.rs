@@ -100,4 +100,11 @@ mod tests {
         assert_eq!(worker.cause(micros(133)), Begins::Now);
         assert_eq!(worker.has_read(micros(133), 0), None, "nothing to do: the next cause is served at once");
     }
+
+    #[test]
+    fn a_worker_without_a_fault_takes_no_time() {
+        let mut worker = Worker::default();
+        assert_eq!((worker.cause(micros(5)), worker.reads_at_once()), (Begins::Now, usize::MAX));
+        assert_eq!(worker.has_read(micros(5), 1_000), None);
+    }
 }

@@ -130,3 +130,67 @@ impl Card {
         });
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A clock is a microsecond, in which 8 bytes pass over the bus and one over the line.
+    const SLOW: CardSettings = CardSettings {
+        bus: Bus { clock: 1_000_000, width: 8, burst: 64, overhead: 2 },
+        descriptor: 16,
+        start: 0,
+        memory: 256,
+        line: 8_000_000,
+        framing: 0,
+        sums: false,
+    };
+
+    fn micros(count: u64) -> Instant {
+        Instant::from_nanos(1_000 * count)
+    }
+
+    #[test]
+    fn every_burst_costs_the_bus_its_overhead() {
+        assert_eq!(SLOW.bus.takes(64), Duration::from_micros(10));
+        assert_eq!(SLOW.bus.takes(65), Duration::from_micros(13));
+        assert_eq!(SLOW.bus.takes(128), Duration::from_micros(20));
+    }
+
+    #[test]
+    fn a_packet_leaves_when_all_of_its_fragments_have_been_read() {
+        let mut card = Card::new(SLOW);
+        card.post(micros(0), 64, false);
+        card.post(micros(0), 64, true);
+        assert_eq!(
+            (card.next(), card.outstanding()),
+            (Some(micros(14)), 2),
+            "4 for the descriptor, 10 for the data"
+        );
+        card.finish(micros(14));
+        assert_eq!((card.next(), card.departures().len()), (Some(micros(28)), 0));
+        card.finish(micros(28));
+        assert_eq!(card.departures(), [micros(28 + 128)]);
+        assert_eq!((card.next(), card.outstanding()), (None, 0));
+    }
+
+    #[test]
+    fn every_descriptor_costs_its_start() {
+        let mut card = Card::new(CardSettings { start: 5, ..SLOW });
+        card.post(micros(0), 64, true);
+        assert_eq!(card.next(), Some(micros(5 + 14)));
+    }
+
+    #[test]
+    fn what_has_no_room_in_the_memory_waits_for_the_line() {
+        let mut card = Card::new(SLOW);
+        for _ in 0..3 {
+            card.post(micros(0), 128, true);
+        }
+        // Read at 24 and 48; the line takes the first until 152. Only then there is room for a third.
+        card.finish(micros(24));
+        card.finish(micros(48));
+        assert_eq!(card.departures(), [micros(152), micros(280)]);
+        assert_eq!(card.next(), Some(micros(152 + 24)));
+    }
+}

@@ -308,6 +308,28 @@ const PACKET: u64 = 12_000;
 mod tests {
     use super::*;
 
+    fn rate(machines: &Machines, message: usize, mtu: usize, connections: usize) -> f64 {
+        machines.exchange(&Load { message, mtu, connections, messages: 200, seed: 1 })
+    }
+
+    #[test]
+    fn nothing_is_faster_than_what_it_passes() {
+        for (machines, limit) in [(WITH_BUG, 17.0), (WITHOUT_BUG, 700.0)] {
+            for connections in [1, 4, 16] {
+                let rate = rate(&machines, 65_536, 65_536, connections);
+                assert!(rate > 0.1 * limit && rate < limit, "{rate} MB/s of {limit}");
+            }
+        }
+    }
+
+    #[test]
+    fn longer_messages_and_longer_packets_cost_less() {
+        let sizes = [1_024, 8_192, 65_536].map(|message| rate(&WITHOUT_BUG, message, 65_536, 1));
+        assert!(sizes.is_sorted(), "{sizes:?}");
+        let mtus = [1_024, 4_096, 65_536].map(|mtu| rate(&WITHOUT_BUG, 8_192, mtu, 1));
+        assert!(mtus.is_sorted(), "{mtus:?}");
+    }
+
     #[test]
     fn the_time_of_a_message_is_that_of_its_parts() {
         let (message, mtu) = (8_192, 65_536);

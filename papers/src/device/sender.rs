@@ -354,6 +354,15 @@ mod tests {
     }
 
     #[test]
+    fn content_lies_in_one_small_buffer_or_in_clusters() {
+        let layout = oc48::FREEBSD.layout;
+        assert_eq!(layout.fragments(64), [28, 64]);
+        assert_eq!(layout.fragments(213), [28, 213]);
+        assert_eq!(layout.fragments(5_000), [28, 2_048, 2_048, 904]);
+        assert_eq!(oc48::LINUX.layout.fragments(5_000), [5_028]);
+    }
+
+    #[test]
     fn lazy_stalls_where_the_processor_is_faster_than_the_card_and_adaptive_does_not() {
         let lazy = send(Method::Lazy, MESSAGE_MAX);
         assert!(lazy.interval.is_none() && lazy.packets < 100, "{lazy:?}");

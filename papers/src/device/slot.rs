@@ -82,3 +82,41 @@ impl<T> Slot<T> {
         self.window.drain(..here).map(|(_, unit)| unit).collect()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A microsecond for each byte on the wire.
+    const SLOW: SlotSettings = SlotSettings {
+        unit: 10,
+        unit_state: 5,
+        write: 2.0,
+        read: 0.5,
+        wire: 1.0,
+        poll: Duration::from_micros(32),
+    };
+
+    fn micros(count: u64) -> Instant {
+        Instant::from_nanos(1_000 * count)
+    }
+
+    #[test]
+    fn one_poll_takes_all_units_that_have_arrived_in_order() {
+        let mut slot = Slot::new(SLOW, Duration::from_micros(3));
+        assert_eq!(slot.next_poll(micros(0)), None);
+        for unit in 0..4 {
+            slot.send(micros(0), unit);
+        }
+        assert_eq!(slot.next_poll(micros(0)), Some(micros(35)), "the first has come at 10");
+        assert_eq!(slot.poll(micros(35)), [0, 1, 2]);
+        assert_eq!(slot.next_poll(micros(35)), Some(micros(67)));
+        assert_eq!(slot.poll(micros(67)), [3]);
+    }
+
+    #[test]
+    fn a_unit_costs_the_same_however_full_it_is() {
+        assert_eq!((SLOW.units(1), SLOW.units(10), SLOW.units(11)), (1, 1, 2));
+        assert_eq!((SLOW.writing(), SLOW.reading()), (Duration::from_micros(5), Duration::from_micros(30)));
+    }
+}

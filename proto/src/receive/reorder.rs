@@ -229,6 +229,7 @@ mod tests {
         assert_eq!(take_all(&mut lane), [0, 1]);
         assert_eq!((lane.gap_since, lane.waits_since()), (Some(T0), Some(at(900))), "2 is on its way, too");
         lane.give_up();
+        assert_eq!(lane.insert(2, 1, cell(2)), Placed::Late);
         lane.insert(5, 0, Arrived { at: at(950), ..cell(5) });
         assert_eq!(take_all(&mut lane), [3]);
         assert_eq!((lane.waits_since(), lane.waiting()), (Some(at(950)), 1));

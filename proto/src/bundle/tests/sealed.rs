@@ -105,6 +105,52 @@ fn what_is_not_sealed_is_refused() {
 }
 
 #[test]
+fn a_change_of_keys_loses_no_cell() {
+    let mut pair = Pair::new(Cipher::fastest());
+    let [one, other] = session(Cipher::fastest(), 2, 20);
+    let now = pair.now;
+    let mut frames = vec![pair.read(0, 9_000, 1)];
+    let before = pair.sent_by(0);
+    pair.keys(1).offer(now, other);
+    let mut back = vec![pair.read(1, 9_000, 4)];
+    let late = pair.sent_by(1);
+    pair.keys(0).install(now, one);
+    frames.push(pair.read(0, 9_000, 2));
+    let after = pair.sent_by(0);
+    assert!(before.iter().all(|cell| cell.bytes[1] == 1) && after.iter().all(|cell| cell.bytes[1] == 2));
+
+    // The cells under the new keys overtake those under the old ones, on both links.
+    after.iter().chain(&before).for_each(|cell| pair.deliver(cell));
+    back.push(pair.read(1, 9_000, 5));
+    let new = pair.sent_by(1);
+    assert!(late.iter().all(|cell| cell.bytes[1] == 1) && new.iter().all(|cell| cell.bytes[1] == 2));
+    late.iter().chain(&new).for_each(|cell| pair.deliver(cell));
+    let fills = |frames: &[Vec<u8>]| frames.iter().map(|frame| frame[30]).collect::<Vec<_>>();
+    assert_eq!((fills(&pair.delivered[0]), fills(&pair.delivered[1])), (vec![4, 5], vec![1, 2]));
+    assert!(pair.delivered == [back, frames]);
+    assert_eq!([0, 1].map(|node| pair.nodes[node].counters().drop_forged), [0, 0]);
+}
+
+#[test]
+fn old_keys_die() {
+    let mut pair = Pair::new(Cipher::fastest());
+    pair.now = pair.now + HEARTBEAT_QUIET;
+    let old = pair.sent_by(0);
+    let [one, other] = session(Cipher::fastest(), 2, 20);
+    let now = pair.now;
+    pair.keys(1).offer(now, other);
+    pair.keys(0).install(now, one);
+    pair.pass(HEARTBEAT_QUIET);
+    assert_eq!((pair.keys(0).epoch(), pair.keys(1).epoch()), (2, 2));
+    let (early, late) = old.split_at(1);
+    pair.deliver(&early[0]);
+    assert_eq!(pair.nodes[1].counters().drop_forged, 0);
+    pair.now = pair.now + Duration::from_secs(11);
+    late.iter().for_each(|cell| pair.deliver(cell));
+    assert_eq!(pair.nodes[1].counters().drop_forged, late.len() as u64);
+}
+
+#[test]
 fn keys_under_a_dropped_group_key_are_renewed_at_once_whatever_is_offered_under_it() {
     let mut pair = Pair::new(Cipher::fastest());
     let [_, other] = session(Cipher::fastest(), 2, 20);

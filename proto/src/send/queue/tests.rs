@@ -161,6 +161,15 @@ fn on_fast_links_a_turn_is_a_superframe_and_on_slow_ones_a_few_cells() {
 }
 
 #[test]
+fn a_lane_that_is_alone_leaves_in_one_turn() {
+    let mut fixture = Fixture::new();
+    fixture.push(1, 45, 1);
+    assert!(fixture.turn(128));
+    assert_eq!(fixture.out.len(), 45);
+    assert!(!fixture.turn(128));
+}
+
+#[test]
 fn a_flow_that_waits_too_long_loses_frames_until_it_does_no_longer() {
     let mut fixture = Fixture::new();
     for _ in 0..150 {
