@@ -249,7 +249,7 @@ EACH = TABANE_REQUIRE=each $(RUN_TESTS) lab/tests.sh all
 # shown at the end. With TABANE_REQUIRE=all that is a failure, but for those that lab/skips.txt names. Who names tests by ONLY means
 # those of `make test-all` as well.
 test: test-tools
-	$(RUN_TESTS) lab/tests.sh $(PROFILE) $(if $(ONLY),-E 'test($(ONLY))$(if $(filter =%,$(ONLY)),, + binary_id(~$(ONLY)))')
+	$(RUN_TESTS) lab/tests.sh $(PROFILE) $(if $(ONLY),-E 'test($(ONLY))')
 
 test-tools: rust $(NEXTEST)
 	@lab/packages.sh $(TEST_TOOLS) || echo "going on without: the tests that need them are reported as ignored"
