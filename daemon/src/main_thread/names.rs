@@ -28,7 +28,7 @@ pub(crate) use process::{RESOLVE, Resolver, serve};
 /// How often the thread looks whose peer is not reached.
 const LOOK_EVERY: Duration = Duration::from_millis(500);
 /// Between two questions for a name: at first, and at most, as it doubles.
-const PAUSES: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(4));
+const PAUSES: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(3));
 /// Questions that wait for their answers at once: the process has a thread for each.
 const ASKED_MAX: usize = 8;
 /// Addresses of a name that are greeted, the first ones.
@@ -240,7 +240,7 @@ mod tests {
             assert!(names.due(now, &named(&[])).is_empty(), "its answer has not come");
             names.heed(&answer(&[]));
         }
-        assert_eq!(asked, [0, 1, 3, 7, 11, 15, 19]);
+        assert_eq!(asked, [0, 1, 3, 6, 9, 12, 15, 18]);
         let at = |second| start + Duration::from_secs(second);
         assert!(names.due(at(100), &named(&["b"])).is_empty(), "reached");
         assert_eq!(names.due(at(101), &named(&[])), ["b"]);

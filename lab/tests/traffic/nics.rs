@@ -13,6 +13,8 @@ use crate::traffic::stage::*;
 
 /// Headers of UDP and IPv6 around a cell.
 const HEADERS: u32 = 48;
+/// A link so fast that cells wait for each other, and leave together, on any machine.
+const QUICK: Bitrate = Bitrate::gbit(10);
 
 pub(crate) fn cases() -> Vec<Case> {
     vec![
@@ -83,7 +85,7 @@ fn swap() -> Result<()> {
 /// A filter drops what is longer than a packet, as NICs lose what they segment badly. The link goes on, although `status` and heartbeats
 /// alone would not show what it loses.
 fn segments() -> Result<()> {
-    with_bundles(plan(&[FAST; LINKS]), &options()?, |topology, bundles| {
+    with_bundles(plan(&[QUICK; LINKS]), &options()?, |topology, bundles| {
         let host = topology.host(0);
         let meanwhile = || {
             carry(topology, LINKS - 1)?;
