@@ -14,9 +14,9 @@ const SLOW: u64 = 2;
 /// Percent of the peer's reports that say that it does not keep up, and so many that they count where nothing else stands out.
 const BEHIND: u64 = 25;
 const BEHIND_AT_TIMES: u64 = 10;
-/// Of the 100 reports in a second that a peer sends over each link even when nothing comes: one that sends fewer does not get
-/// its processor.
-const REPORTS_LEAST: u64 = 80;
+/// Of the 100 reports in a second that a peer sends over each link even when nothing comes: one that sends fewer than these does
+/// not get its processor.
+const REPORTS_LEAST: u64 = 50;
 /// Percent of the time in which TCP waited for one thing, and so much that links that seem full do not matter.
 const WAITED: u64 = 30;
 const WAITED_MOSTLY: u64 = 80;

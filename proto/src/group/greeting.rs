@@ -163,7 +163,7 @@ impl Group {
     pub(crate) fn renew_keys(&self, now: Instant, overdue: &[u16], parts: &mut Parts<'_>) {
         for index in overdue.iter().copied() {
             let Some(paths) = parts.links.paths(index) else { continue };
-            let is_deaf = now.since(paths.last_received()) >= DEAF_AFTER && parts.sessions.lacks_keys(index);
+            let is_deaf = parts.sessions.lacks_keys(index) && now.since(paths.last_received()) >= DEAF_AFTER;
             if !is_deaf && !parts.sessions.wants_keys(now, index) {
                 continue;
             }

@@ -152,9 +152,8 @@ impl Receiver {
         counters: &mut Counters,
     ) {
         for index in overdue.iter().copied() {
-            let round_trip = round_trip(links, index, self.repair);
             let Some(lanes) = self.peers.get_mut(index).filter(|lanes| lanes.has_gaps()) else { continue };
-            let limit = now - lanes.gap_wait(now, round_trip);
+            let limit = now - lanes.gap_wait(now, round_trip(links, index, self.repair));
             self.give_up_while(index, |since| since <= limit, links, counters);
         }
     }

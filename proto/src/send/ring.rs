@@ -172,7 +172,9 @@ impl Ring {
 
     /// Whether `slot` still holds the cell that was put there.
     pub(crate) fn keeps(&self, slot: u64) -> bool {
-        slot >= self.floor && self.cell(slot).position == slot && !self.may_be_overwritten(slot)
+        let cell = self.cell(slot);
+        let is_there = slot >= self.floor && cell.position == slot;
+        is_there && (cell.waits || !self.may_be_overwritten(slot))
     }
 
     /// Whether the next frame may be read over what `slot` holds.
