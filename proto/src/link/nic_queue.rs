@@ -22,8 +22,8 @@ const SHARED_FOR: Duration = Duration::from_millis(20);
 const QUEUE_FOR: Duration = Duration::from_micros(1_500);
 /// Bounds of the queue: eight cells at the lower end, so that a batch is worth its system call.
 const QUEUE_BOUNDS: (u64, u64) = (12 * 1024, 512 * 1024);
-/// Batches that a queue of known length holds.
-const BATCHES: u64 = 4;
+/// Batches that a queue holds whose rate is known, and at least where it is not.
+const BATCHES: (u64, u64) = (2, 4);
 /// Shortest span over which a rate is measured.
 const RATE_SPAN: Duration = Duration::from_millis(1);
 /// What is older than this and this many bytes counts half: bytes leave in lumps, a batch at a time.
@@ -133,8 +133,10 @@ impl NicQueue {
     /// is empty. Before the rate is known it is as much as may wait, for nobody knows whether any will.
     pub(crate) fn batch_limit(&self) -> u64 {
         let limit = self.limit();
-        let rest = if self.rate().is_some() { 0 } else { limit.saturating_sub(self.queued) };
-        rest.max(limit / BATCHES)
+        if self.rate().is_some() {
+            return limit / BATCHES.0;
+        }
+        limit.saturating_sub(self.queued).max(limit / BATCHES.1)
     }
 
     /// How long it takes until what waits has left. A rate that is not known is taken for one that fills the queue in its

@@ -13,8 +13,8 @@ use crate::link::paths::{NEAR, Reach};
 use crate::wire::cell::LINKS;
 use core::time::Duration;
 
-/// The least time worth of cells in one share: a few times what a system call costs.
-const SHARE_LEAST: Duration = Duration::from_micros(60);
+/// The least time worth of cells in one share: at 100 Mbit/s three cells, so that a system call carries some at any rate.
+const SHARE_LEAST: Duration = Duration::from_micros(400);
 /// On a long way it is a part of the round trip: one in so many is no delay that anyone notices.
 const ROUND_TRIP_PARTS: u32 = 64;
 /// A share takes at most this fraction of the queue's time, so that links stay level.
@@ -112,7 +112,7 @@ mod tests {
             let waiting = Waiting { round_trip, ..waiting(0, 64) };
             Adaptive::default().share(&choices, &waiting).unwrap().cells
         };
-        assert_eq!((cells(1), cells(20)), (60 * 125 / CELL, 20_000 / 64 * 125 / CELL));
+        assert_eq!((cells(1), cells(40)), (400 * 125 / CELL, 40_000 / 64 * 125 / CELL));
     }
 
     #[test]

@@ -50,7 +50,7 @@ fn what_leaves_in_lumps_shows_its_rate() {
         let rate = queue.rate().unwrap_or(12_500_000);
         assert!(at < 40_000_000 || (11_800_000..13_200_000).contains(&rate), "at {at} measured {rate}");
     }
-    assert_eq!(queue.batch_limit(), queue.limit() / BATCHES);
+    assert_eq!(queue.batch_limit(), queue.limit() / BATCHES.0);
 }
 
 #[test]
@@ -78,7 +78,7 @@ fn batches_do_not_outgrow_a_queue_of_unknown_rate() {
     assert_eq!((queue.batch_limit(), queue.wants_queue()), (UNPROVEN.0 - 10_000, true));
     assert!(queue.wait() > Duration::ZERO && queue.wait() < QUEUE_FOR);
     queue.handle_sent(10_000);
-    assert_eq!(queue.batch_limit(), UNPROVEN.0 / BATCHES, "the kernel says when it is full");
+    assert_eq!(queue.batch_limit(), UNPROVEN.0 / BATCHES.1, "the kernel says when it is full");
     queue.handle_queue(Instant::from_nanos(100_000), 0);
     assert_eq!(queue.wait(), Duration::ZERO);
     assert!(queue.batch_limit() > UNPROVEN.0, "it has proved itself");
