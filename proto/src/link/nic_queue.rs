@@ -22,7 +22,7 @@ const SHARED_FOR: Duration = Duration::from_millis(20);
 const QUEUE_FOR: Duration = Duration::from_micros(1_500);
 /// Bounds of the queue: eight cells at the lower end, so that a batch is worth its system call.
 const QUEUE_BOUNDS: (u64, u64) = (12 * 1024, 512 * 1024);
-/// Batches that a queue holds whose rate is known, and at least where it is not.
+/// Batches that a queue holds whose rate is known; and at most, where it is not known.
 const BATCHES: (u64, u64) = (2, 4);
 /// Shortest span over which a rate is measured.
 const RATE_SPAN: Duration = Duration::from_millis(1);

@@ -173,6 +173,7 @@ impl Ring {
     /// Whether `slot` still holds the cell that was put there.
     pub(crate) fn keeps(&self, slot: u64) -> bool {
         let cell = self.cell(slot);
+        // No slot of a cell that waits is among those that are filled next.
         let is_there = slot >= self.floor && cell.position == slot;
         is_there && (cell.waits || !self.may_be_overwritten(slot))
     }
